@@ -1,0 +1,97 @@
+"""The only place where a config becomes objects."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from puffertoolkit.config.targets import check_tree, locate
+from puffertoolkit.errors import UserError
+
+
+def build_env(
+    node: DictConfig, *, num_envs: int, num_threads: int | None = None, trust: Sequence[str] | None = None
+) -> Any:
+    """Build the environment of `cfg.env`: its class, called with `num_envs` and its own parameters.
+
+    Args:
+        node: `cfg.env`.
+        num_envs: Copies of the environment.
+        num_threads: Threads that step them; left out for a class that does not take `num_threads`.
+        trust: Packages that `_target_` may name besides the toolkit's own; by default `cfg.trust`.
+
+    Raises:
+        UserError: a `_target_` is not allowed or does not exist, or a parameter is refused by its class.
+    """
+    trust = _trusted(node, trust)
+    resolved = _resolved(node, "env", trust)
+    supplied = {"num_envs": num_envs}
+    if num_threads is not None:
+        accepted = inspect.signature(locate(resolved["_target_"], trust)).parameters
+        supplied |= {"num_threads": num_threads} if "num_threads" in accepted else {}
+    return _build(resolved, "env", **supplied)
+
+
+def build_policy(
+    node: DictConfig, observation_space: Any, action_space: Any, *, trust: Sequence[str] | None = None
+) -> Any:
+    """Build the policy of `cfg.policy` for the spaces of one agent.
+
+    Its parts, the nodes in it with a `_target_` of their own, are handed to it unbuilt, as partials: their
+    sizes come from the spaces and from one another, and only the policy knows them. A part that says
+    `_partial_: false` is built first.
+
+    Args:
+        node: `cfg.policy`.
+        observation_space: Gymnasium space of one agent's observation.
+        action_space: Gymnasium space of one agent's action.
+        trust: Packages that `_target_` may name besides the toolkit's own; by default `cfg.trust`.
+
+    Raises:
+        UserError: a `_target_` is not allowed or does not exist, or a parameter is refused by its class.
+    """
+    resolved = _resolved(node, "policy", _trusted(node, trust))
+    unbuilt = {key: _as_partial(part) for key, part in resolved.items()}
+    return _build(unbuilt, "policy", observation_space=observation_space, action_space=action_space)
+
+
+def _trusted(node: DictConfig, trust: Sequence[str] | None) -> list[str]:
+    if trust is None:
+        trust = OmegaConf.select(node._get_root(), "trust", default=[])
+    return list(trust)
+
+
+def _resolved(node: DictConfig, section: str, trust: Sequence[str]) -> dict[str, Any]:
+    """Return the node as plain, checked values: what is checked is then exactly what is built."""
+    plain: Any = OmegaConf.to_container(node, resolve=True)
+    if "_target_" not in plain:
+        raise UserError(f"{section} has no _target_; name the class to build, like 'my_pkg.MyClass'.")
+    check_tree(plain, trust)
+    return dict(plain)
+
+
+def _as_partial(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_as_partial(child) for child in part]
+    if not isinstance(part, dict):
+        return part
+    children = {key: _as_partial(child) for key, child in part.items()}
+    return {"_partial_": True, **children} if "_target_" in part else children
+
+
+def _build(node: dict[str, Any], section: str, **supplied: Any) -> Any:
+    try:
+        # In two steps: Hydra would copy and convert what is supplied if it went through the config.
+        factory = instantiate({**node, "_partial_": True}, _convert_="all")
+        return factory(**supplied)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, (UserError, ValueError)):
+            raise UserError(f"{section}: {error.__cause__}") from error
+        raise
+    except ValueError as error:
+        raise UserError(f"{section}: {error}") from error

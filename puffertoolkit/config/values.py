@@ -1,0 +1,125 @@
+"""Values against the schema's ranges and choices, against each other, and against this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import Field, fields, is_dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+
+from puffertoolkit.config.faults import Fault
+from puffertoolkit.config.schema import Config
+from puffertoolkit.config.suggest import did_you_mean, nearest
+
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+NOUNS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "list[str]": "a list of words, like [a,b]",
+    "dict[str, Any]": "a group of settings",
+}
+
+
+def schema_fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, Field[Any]]]:
+    """Yield the dotted key and the dataclass field of every setting that the schema knows."""
+    hints = get_type_hints(schema)
+    for field in fields(schema):
+        key = f"{prefix}{field.name}"
+        if is_dataclass(hints[field.name]):
+            yield from schema_fields(hints[field.name], f"{key}.")
+        else:
+            yield key, field
+
+
+def expectation(field: Field[Any]) -> str:
+    """Return in words what a setting takes: "a number above 0", "one of muon, adam, adamw"."""
+    if "choices" in field.metadata:
+        return f"one of {', '.join(field.metadata['choices'])}"
+    kind, _, optional = str(field.type).partition(" | ")
+    words = NOUNS[kind]
+    if "range" in field.metadata:
+        words = f"{words} {field.metadata['range']}"
+    return f"{words}, or null" if optional else words
+
+
+def value_faults(cfg: DictConfig) -> Iterator[Fault]:
+    """Yield what is wrong with single values: missing ones, and those out of range or choice."""
+    for key, field in schema_fields():
+        if OmegaConf.is_missing(*_node_and_name(cfg, key)):
+            yield Fault(f"{key} has no value; it must be {expectation(field)}", key)
+            continue
+        value = OmegaConf.select(cfg, key)
+        choices, bounds = field.metadata.get("choices"), field.metadata.get("range")
+        if choices is not None and value not in choices:
+            hint = did_you_mean(nearest(str(value), choices))
+            yield Fault(f"{key} is '{value}'; it must be {expectation(field)}{hint}", key)
+        if bounds is not None and value is not None and value not in bounds:
+            yield Fault(f"{key} is {value}; it must be {expectation(field)}", key)
+    yield from _device_faults(cfg)
+
+
+def batch_faults(cfg: DictConfig) -> Iterator[Fault]:
+    """Yield what keeps the batch of `vec.num_envs * train.horizon` steps from falling into equal minibatches."""
+    num_agents, horizon, size = cfg.vec.num_envs, cfg.train.horizon, cfg.train.minibatch_size
+    if min(num_agents, horizon, size) < 1 or (size % horizon == 0 and num_agents * horizon % size == 0):
+        return
+    # A minibatch is made of whole segments of `horizon` steps, one per agent.
+    works = [count * horizon for count in range(1, num_agents + 1) if num_agents % count == 0]
+    below = max((value for value in works if value < size), default=None)
+    above = min((value for value in works if value > size), default=None)
+    nearest_values = " or ".join(str(value) for value in (below, above) if value is not None)
+    yield Fault(
+        f"train.minibatch_size is {size}; it must be a multiple of train.horizon={horizon} and divide the batch of "
+        f"vec.num_envs={num_agents} * train.horizon={horizon} = {num_agents * horizon} steps; "
+        f"the nearest values that do: {nearest_values}",
+        "train.minibatch_size",
+    )
+
+
+def folder_faults(folder: str, key: str) -> Iterator[Fault]:
+    """Yield what keeps `folder` from being made and written to."""
+    path = Path(folder).absolute()
+    existing = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
+    if not existing.is_dir():
+        yield Fault(f"{key} is '{folder}', but '{existing}' is not a folder; choose another output_dir", key)
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield Fault(f"{key} is '{folder}', and '{existing}' cannot be written to; choose another output_dir", key)
+
+
+def _device_faults(cfg: DictConfig) -> Iterator[Fault]:
+    device = cfg.device
+    if not DEVICE.fullmatch(device):
+        hint = did_you_mean("cuda" if device.lower().startswith("gpu") else nearest(device, ("auto", "cpu", "cuda", "mps")))
+        yield Fault(f"device is '{device}'; it must be auto, cpu, cuda, cuda:N or mps{hint}", "device")
+    elif device.startswith("cuda"):
+        count = _cuda_devices()
+        index = int(device.partition(":")[2] or 0)
+        if index >= count:
+            there = "no CUDA device" if count == 0 else f"only cuda:0 to cuda:{count - 1}"
+            yield Fault(f"device is '{device}', but Torch finds {there} here; use device=auto or device=cpu", "device")
+    elif device == "mps" and (platform.system(), platform.machine()) != ("Darwin", "arm64"):
+        yield Fault("device is 'mps', which only Macs with Apple silicon have; use device=auto or device=cpu", "device")
+
+
+def _cuda_devices() -> int:
+    """Count CUDA devices, without importing Torch where its build already tells that there is none."""
+    try:
+        if version("torch").endswith("+cpu"):
+            return 0
+    except PackageNotFoundError:
+        return 0
+    return int(import_module("torch").cuda.device_count())
+
+
+def _node_and_name(cfg: DictConfig, key: str) -> tuple[DictConfig, str]:
+    section, _, name = key.rpartition(".")
+    return (OmegaConf.select(cfg, section) if section else cfg), name

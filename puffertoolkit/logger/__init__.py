@@ -1,0 +1,1 @@
+"""What a run tells: metrics on disk, and the display in the terminal."""

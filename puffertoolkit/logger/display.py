@@ -1,0 +1,113 @@
+"""What a running training shows on the screen, and the choice between a live dashboard and plain lines."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from puffertoolkit.errors import UserError
+from puffertoolkit.logger import formats
+from puffertoolkit.logger.paths import evaluate_command, shown_path
+from puffertoolkit.logger.progress import Progress, RunInfo
+
+
+class LoggerSettings(Protocol):
+    """The part of the config's `logger` that a display needs."""
+
+    dashboard: str
+    print_interval_s: float
+
+
+class Display(ABC):
+    """Shows a run. It is a context manager: it starts and stops with the block.
+
+    Args:
+        info: The run.
+        stream: Where to write.
+    """
+
+    def __init__(self, info: RunInfo, stream: TextIO) -> None:
+        self.progress = Progress(info)
+        self.stream = stream
+        self._broken = False
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begins to show the run."""
+
+    @abstractmethod
+    def update(self, row: Mapping[str, Any]) -> None:
+        """Takes in a row of metrics; costs the training next to nothing."""
+
+    @abstractmethod
+    def message(self, text: str) -> None:
+        """Shows a line of text for good."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends the display, with the last row on the screen; more than once does no harm."""
+
+    def closing(self) -> None:
+        """Stops, then says how the run ended, where it is, and how to evaluate it."""
+        self.stop()
+        progress = self.progress
+        step, total = progress.step, progress.info.total_steps
+        steps = f"{step:,}" if step >= total else f"{step:,} of {total:,}"
+        result = "".join(
+            f"   {name} {formats.number(progress.values[key], 4)}"
+            for name, key in (("score", "env/score"), ("perf", "env/perf"))
+            if key in progress.values
+        )
+        path = shown_path(progress.info.run_dir)
+        self.print_line(f"Trained {steps} steps in {formats.duration(progress.elapsed_s())}{result}")
+        self.print_line(f"The run is in {path}")
+        self.print_line("Evaluate it with")
+        self.print_line(f"  {evaluate_command(path)}")
+
+    def print_line(self, text: str) -> None:
+        """Writes a line as it is: whole, not wrapped, so that it can be copied."""
+        # A reader that went away (`| head`, a closed terminal) must not end hours of training.
+        if self._broken:
+            return
+        try:
+            self.stream.write(text + "\n")
+            self.stream.flush()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def __enter__(self) -> Display:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def make_display(settings: LoggerSettings, info: RunInfo, stream: TextIO | None = None) -> Display:
+    """The display that suits the terminal and the config.
+
+    Args:
+        settings: The config's `logger`: `dashboard` is `on`, `off`, or `auto` (on in a terminal that can).
+        info: The run.
+        stream: Where to write; standard output by default.
+
+    Raises:
+        UserError: `dashboard` is something else.
+    """
+    from puffertoolkit.logger.dashboard import Dashboard, can_draw
+    from puffertoolkit.logger.plain import PlainLines
+
+    stream = sys.stdout if stream is None else stream
+    choice = settings.dashboard
+    # YAML reads a bare `on` or `off` as true or false, which a field of text then holds as "True", "False".
+    choice = {"true": "on", "false": "off"}.get(str(choice).lower(), choice)
+    if choice not in ("auto", "on", "off"):
+        raise UserError(f"logger.dashboard must be auto, on or off, and it is '{choice}'.")
+    if choice == "on" or (choice == "auto" and can_draw(stream)):
+        return Dashboard(info, stream)
+    return PlainLines(info, stream, settings.print_interval_s)

@@ -1,0 +1,88 @@
+"""What every mode that runs a policy needs: device, environments and network, built from the config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from torch import nn
+
+from puffertoolkit.config.build import build_env, build_policy
+from puffertoolkit.errors import UserError
+from puffertoolkit.policies import describe
+from puffertoolkit.seeding import SeedTree
+from puffertoolkit.threads import set_threads
+from puffertoolkit.vector import Vector, make_vector
+
+
+@dataclass
+class Session:
+    """Environments and a policy that fits them, on one device."""
+
+    env_name: str
+    device: torch.device
+    num_threads: int
+    seeds: SeedTree
+    vector: Vector
+    policy: nn.Module
+
+    @classmethod
+    def build(cls, cfg: DictConfig, num_envs: int) -> Session:
+        """Build everything that `cfg` describes, with `num_envs` copies of the environment."""
+        # Threads first: kernels share Torch's pool only where Torch was there before them.
+        num_threads = set_threads(cfg.num_threads)
+        device = resolve_device(cfg.device)
+        seeds = SeedTree(cfg.seed)
+        vector = make_vector(cfg.vec.backend, partial(build_env, cfg.env, trust=list(cfg.trust)), num_envs, num_threads)
+        torch.manual_seed(seeds.policy_init)
+        policy: nn.Module = build_policy(
+            cfg.policy,
+            vector.single_observation_space,
+            vector.single_action_space,
+            trust=list(cfg.trust),
+        )
+        return cls(env_name(cfg), device, num_threads, seeds, vector, policy.to(device))
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights of the policy that are trained."""
+        return sum(p.numel() for p in self.policy.parameters() if p.requires_grad)
+
+    def manifest(self) -> dict[str, Any]:
+        """What a checkpoint must match to be loaded, and a summary of the network."""
+        return {
+            "env": self.env_name,
+            "observation_space": str(self.vector.single_observation_space),
+            "action_space": str(self.vector.single_action_space),
+            "policy": describe(self.policy),
+        }
+
+
+def env_name(cfg: DictConfig) -> str:
+    """The environment's short name: the last part of its `_target_`, in lower case."""
+    return str(cfg.env.get("_target_", "env")).rpartition(".")[2].lower()
+
+
+def policy_summary(session: Session) -> str:
+    """The policy in a few words: "Policy, 15,748 parameters"."""
+    parts = [type(session.policy).__name__]
+    core = getattr(session.policy, "core", None)
+    if core is not None and any(True for _ in core.parameters()):
+        parts.append(type(core).__name__.removesuffix("Core"))
+    return f"{' '.join(parts)}, {session.num_parameters:,} parameters"
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device that `name` means: auto takes a GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"device={name} cannot be used here ({reason}). Try device=auto or device=cpu.") from error
+    return device

@@ -1,0 +1,1 @@
+"""A run's directory, its record of provenance, its checkpoints, and its ending on a signal."""

@@ -1,0 +1,190 @@
+"""A run's directory: what stands where, the record of where the run came from, and finding a run again."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+import puffertoolkit
+from puffertoolkit.errors import UserError
+from puffertoolkit.run.files import replace_file
+from puffertoolkit.run.manifest import (
+    best_checkpoint,
+    is_checkpoint_name,
+    latest_checkpoint,
+    read_manifest_or_suggest,
+)
+from puffertoolkit.run.provenance import available_cpus, git_state, machine, versions
+from puffertoolkit.seeding import SeedTree
+
+
+class RunDirectory:
+    """The files of one run, by name.
+
+    Args:
+        path: The run's directory. It need not exist yet.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @property
+    def config(self) -> Path:
+        """The composed config, as Hydra wrote it."""
+        return self.path / ".hydra" / "config.yaml"
+
+    @property
+    def overrides(self) -> Path:
+        """The overrides of the command line, as Hydra wrote them."""
+        return self.path / ".hydra" / "overrides.yaml"
+
+    @property
+    def provenance(self) -> Path:
+        """The command line, the versions, the machine, the seeds."""
+        return self.path / "run.json"
+
+    @property
+    def git_diff(self) -> Path:
+        """What differed from the commit; there only if something did."""
+        return self.path / "git.diff"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        """The directory TensorBoard reads."""
+        return self.path / "tb"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One directory per checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def videos(self) -> Path:
+        """The recorded episodes."""
+        return self.path / "videos"
+
+    def write_provenance(self, cfg: Any, argv: Sequence[str], num_threads: int | None = None) -> None:
+        """Writes `run.json`, and `git.diff` if the source differs from its commit.
+
+        Args:
+            cfg: The composed config; `seed` and `num_threads` are read from it.
+            argv: The arguments after `python -m puffertoolkit`.
+            num_threads: The threads really in use, where the caller knows better than the config.
+        """
+        git = git_state(Path(puffertoolkit.__file__).parent)
+        seeds = SeedTree(cfg.seed)
+        record = {
+            "command": shlex.join(["python", "-m", "puffertoolkit", *argv]),
+            "argv": list(argv),
+            "working_directory": os.getcwd(),
+            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "git": {"sha": git.sha, "dirty": git.dirty, "untracked": list(git.untracked)},
+            "versions": versions(),
+            **machine(),
+            "num_threads": num_threads or cfg.num_threads or available_cpus(),
+            "seed": seeds.seed,
+            "seeds": seeds.as_dict(),
+            "config_sha256": config_hash(cfg),
+        }
+        self.path.mkdir(parents=True, exist_ok=True)
+        replace_file(self.provenance, (json.dumps(record, indent=2) + "\n").encode())
+        if git.diff:
+            replace_file(self.git_diff, git.diff)
+
+
+def config_hash(cfg: Any) -> str:
+    """SHA-256 of the config with its interpolations resolved, whatever the order of its keys."""
+    return hashlib.sha256(OmegaConf.to_yaml(cfg, resolve=True, sort_keys=True).encode()).hexdigest()
+
+
+def find_run(path: str | os.PathLike[str], prefer: str = "latest") -> tuple[RunDirectory, Path]:
+    """The run and the checkpoint that a path means.
+
+    Args:
+        path: A run's directory, its `checkpoints/`, a checkpoint, or a file of a checkpoint.
+        prefer: Which checkpoint to take where the path names none: `latest` or `best` (the latest, where none
+            has a score).
+
+    Returns:
+        The run's directory, and the directory of one checkpoint.
+
+    Raises:
+        UserError: The path is none of those, the run has no checkpoint, or the newest one is damaged.
+    """
+    start = Path(path)
+    if not start.exists():
+        raise UserError(_not_there(start))
+    checkpoint = _enclosing_checkpoint(start)
+    if checkpoint is not None:
+        read_manifest_or_suggest(checkpoint)
+        return _enclosing_run(checkpoint), checkpoint
+    directory = start if start.name == "checkpoints" else start / "checkpoints"
+    if not directory.is_dir() and not _is_run(start):
+        raise UserError(_not_a_run(start))
+    info = (best_checkpoint(directory) if prefer == "best" else None) or latest_checkpoint(directory)
+    if info is None:
+        raise UserError(
+            f"The run {start} holds no checkpoint: it ended before its first one was written. Name a run "
+            "that trained longer, or train it again."
+        )
+    return _enclosing_run(info.path), info.path
+
+
+def _enclosing_checkpoint(path: Path) -> Path | None:
+    for candidate in (path, path.parent) if path.is_file() else (path,):
+        if candidate.is_dir() and (
+            is_checkpoint_name(candidate.name) or (candidate / "manifest.json").is_file()
+        ):
+            return candidate
+    return None
+
+
+def _enclosing_run(checkpoint: Path) -> RunDirectory:
+    for parent in checkpoint.absolute().parents:
+        if _is_run(parent):
+            return RunDirectory(parent)
+    raise UserError(
+        f"The checkpoint {checkpoint} stands outside the directory of its run, and the config that built "
+        "its policy is there (.hydra/config.yaml). Give the checkpoint in its run's directory, or copy that "
+        "whole directory."
+    )
+
+
+def _is_run(path: Path) -> bool:
+    run = RunDirectory(path)
+    return run.config.is_file() or run.provenance.is_file()
+
+
+def _not_there(path: Path) -> str:
+    parent = next(parent for parent in path.absolute().parents if parent.exists())
+    wanted = path.absolute().relative_to(parent).parts[0]
+    names = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
+    near = difflib.get_close_matches(wanted, names, n=1)
+    hint = f" Did you mean {parent / near[0]}?" if near else ""
+    return f"There is no run or checkpoint at {path}: {parent} holds no '{wanted}'.{hint}"
+
+
+def _not_a_run(path: Path) -> str:
+    message = f"{path} is neither a run's directory nor a checkpoint."
+    if path.is_dir():
+        # Few levels: outputs/<mode>/<env>/<run> is the deepest that is worth a look.
+        found = [run for depth in ("*", "*/*", "*/*/*") for run in path.glob(f"{depth}/run.json")]
+        if found:
+            newest = max(found, key=lambda file: file.stat().st_mtime).parent
+            count = f"{len(found)} runs" if len(found) > 1 else "one run"
+            return f"{message} It holds {count}; name one, for example the newest: {newest}"
+    return f"{message} Expected outputs/<mode>/<env>/<run>, or checkpoints/step_... in it."

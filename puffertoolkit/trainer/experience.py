@@ -1,0 +1,90 @@
+"""What a rollout leaves behind: one preallocated buffer of segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puffertoolkit.policies.interfaces import State
+
+
+@dataclass
+class Experience:
+    """One rollout: T steps of N agents; column n is the segment of agent n.
+
+    Attributes:
+        observations: (T, N, *obs), dtype of the space; what was acted on.
+        actions: (T, N, *act), what the policy sampled.
+        logprobs: (T, N) float32, of those actions at that time.
+        values: (T, N) float32, the critic's for `observations`.
+        next_values: (T, N) float32, the critic's for what followed: 0 after a termination, the value of the
+            final observation after a truncation.
+        rewards: (T, N) float32, of the step taken.
+        starts: (T, N) bool, `observations[t]` is the first of its episode.
+        ends: (T, N) bool, the step ended its episode, by termination or truncation.
+        masks: (T, N) bool, false where the row was no living agent.
+        initial_state: the policy's state before the first step, tensors (N, ...).
+    """
+
+    observations: Tensor
+    actions: Tensor
+    logprobs: Tensor
+    values: Tensor
+    next_values: Tensor
+    rewards: Tensor
+    starts: Tensor
+    ends: Tensor
+    masks: Tensor
+    initial_state: State
+
+    @classmethod
+    def allocate(
+        cls, horizon: int, observation: Tensor, action: Tensor, initial_state: State, device: torch.device
+    ) -> Experience:
+        """Make a buffer of `horizon` steps, given one step's (N, ...) observations and actions."""
+        num_agents = observation.shape[0]
+
+        def steps(like: Tensor) -> Tensor:
+            return torch.zeros((horizon, *like.shape), dtype=like.dtype, device=device)
+
+        floats = torch.zeros(num_agents)
+        flags = torch.zeros(num_agents, dtype=torch.bool)
+        return cls(
+            observations=steps(observation),
+            actions=steps(action),
+            logprobs=steps(floats),
+            values=steps(floats),
+            next_values=steps(floats),
+            rewards=steps(floats),
+            starts=steps(flags),
+            ends=steps(flags),
+            masks=steps(flags),
+            initial_state=tuple(torch.zeros_like(part, device=device) for part in initial_state),
+        )
+
+    @property
+    def horizon(self) -> int:
+        """T."""
+        return self.rewards.shape[0]
+
+    @property
+    def num_agents(self) -> int:
+        """N."""
+        return self.rewards.shape[1]
+
+    def segments(self, index: Tensor) -> Experience:
+        """The segments of the agents `index` (B,) int64, as an Experience of (T, B, ...)."""
+        return Experience(
+            observations=self.observations.index_select(1, index),
+            actions=self.actions.index_select(1, index),
+            logprobs=self.logprobs.index_select(1, index),
+            values=self.values.index_select(1, index),
+            next_values=self.next_values.index_select(1, index),
+            rewards=self.rewards.index_select(1, index),
+            starts=self.starts.index_select(1, index),
+            ends=self.ends.index_select(1, index),
+            masks=self.masks.index_select(1, index),
+            initial_state=tuple(part.index_select(0, index) for part in self.initial_state),
+        )

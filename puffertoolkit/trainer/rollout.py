@@ -1,0 +1,109 @@
+"""Collecting experience: the policy acts, the environments step, everything lands in one buffer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import Space
+from gymnasium.spaces import Box
+from torch import Tensor
+
+from puffertoolkit.policies.interfaces import ActorCritic, State
+from puffertoolkit.trainer.experience import Experience
+from puffertoolkit.vector import Vector
+
+
+class Collector:
+    """Steps a vector with a policy, `horizon` steps at a time; recurrent state and episodes carry over."""
+
+    def __init__(self, vector: Vector, policy: ActorCritic, horizon: int, device: torch.device) -> None:
+        self.vector, self.policy, self.device = vector, policy, device
+        space = vector.single_action_space
+        self.env_s = 0.0
+        self.state = tuple(part.to(device) for part in policy.initial_state(vector.num_agents))
+        self.starts = torch.ones(vector.num_agents, dtype=torch.bool, device=device)
+        action_dtype = torch.float32 if isinstance(space, Box) else torch.int64
+        action = torch.zeros((vector.num_agents, *(space.shape or ())), dtype=action_dtype)
+        observation = torch.from_numpy(vector.observations)
+        self.experience = Experience.allocate(horizon, observation, action, self.state, device)
+
+    @torch.inference_mode()
+    def collect(self) -> Experience:
+        """Fill the buffer with the next `horizon` steps; the same buffer each time."""
+        buffer, vector = self.experience, self.vector
+        truncated = _Truncated()
+        for kept, part in zip(buffer.initial_state, self.state, strict=True):
+            kept.copy_(part)
+        for t in range(buffer.horizon):
+            buffer.observations[t].copy_(torch.from_numpy(vector.observations))
+            buffer.masks[t].copy_(torch.from_numpy(vector.masks))
+            buffer.starts[t].copy_(self.starts)
+            dist, value, self.state = self.policy.step(buffer.observations[t], self.state, self.starts)
+            action = dist.sample()
+            buffer.actions[t].copy_(action)
+            buffer.logprobs[t].copy_(dist.log_prob(action))
+            buffer.values[t].copy_(value)
+
+            actions = to_environment(action, vector.single_action_space)
+            before = time.perf_counter()
+            vector.step(actions)
+            self.env_s += time.perf_counter() - before
+
+            buffer.rewards[t].copy_(torch.from_numpy(vector.rewards))
+            ends = torch.from_numpy(vector.terminations | vector.truncations)
+            buffer.ends[t].copy_(ends)
+            self.starts = buffer.ends[t].clone()
+            truncated.note(t, vector, self.state)
+            # What follows a termination is worth nothing; the rest is filled in below.
+            buffer.next_values[t].copy_(torch.from_numpy(~vector.terminations))
+        self._bootstrap(truncated)
+        return buffer
+
+    def _bootstrap(self, truncated: _Truncated) -> None:
+        """Turn `next_values` from "does anything follow" into the value of what follows."""
+        buffer = self.experience
+        buffer.next_values[:-1] *= buffer.values[1:]
+        last = torch.from_numpy(self.vector.observations).to(self.device)
+        buffer.next_values[-1] *= self.policy.step(last, self.state, self.starts)[1]
+        if truncated.steps:
+            steps, rows, observations, state = truncated.gather(self.device)
+            goes_on = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+            buffer.next_values[steps, rows] = self.policy.step(observations, state, goes_on)[1].float()
+
+
+def to_environment(action: Tensor, space: Space[Any]) -> npt.NDArray[Any]:
+    """Sampled actions as the environment takes them: within the bounds of a Box."""
+    array: npt.NDArray[Any] = action.cpu().numpy()
+    return np.clip(array, space.low, space.high) if isinstance(space, Box) else array
+
+
+class _Truncated:
+    """Where episodes were cut off during a rollout, to bootstrap them all in one batch."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._observations: list[npt.NDArray[Any]] = []
+        self._states: list[State] = []
+
+    def note(self, t: int, vector: Vector, state: State) -> None:
+        """Keep the final observations, and the policy's state with which they would have been seen."""
+        if not vector.truncations.any():
+            return
+        rows = np.flatnonzero(vector.truncations)
+        self.steps += [t] * len(rows)
+        self._rows.append(rows)
+        self._observations.append(vector.final_observations[rows])
+        index = torch.from_numpy(rows)
+        self._states.append(tuple(part[index.to(part.device)] for part in state))
+
+    def gather(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, State]:
+        """Steps (K,), rows (K,), observations (K, *obs) and state of all K truncations."""
+        rows = torch.from_numpy(np.concatenate(self._rows)).to(device)
+        observations = torch.from_numpy(np.concatenate(self._observations)).to(device)
+        state = tuple(torch.cat(parts) for parts in zip(*self._states, strict=True))
+        return torch.tensor(self.steps, device=device), rows, observations, state
