@@ -7,7 +7,8 @@ Each environment is one file that teaches how it works; its class is the file's 
     env.reset(seed=1)
     env.step(actions)          # fills env.observations, env.rewards, … in place
 
-The same environments answer to ``gymnasium.make("ocean/Breakout-v0")`` and ``gymnasium.make_vec``.
+Importing this package also makes them known to ``gymnasium.make("ocean/Breakout-v0")`` and
+``gymnasium.make_vec``; ``gymnasium.make("ocean_numba:ocean/Breakout-v0")`` imports it by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ocean_numba.registration import class_name, environment_names
+from ocean_numba.registration import class_name, environment_names, register
+
+register()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,35 +1,35 @@
 """Breakout: keep a ball in play with a paddle and break every brick of a wall, twice.
 
-After Atari's game of 1976, as in PufferLib 3.0's Ocean suite. Units are pixels and frames of 1/60 s; (0, 0) is the
-top left corner, y grows downwards. A step plays ``frameskip`` frames with one action, fewer if the episode ends.
+After Atari's game of 1976, as in PufferLib 3.0's Ocean suite. Units are pixels and frames of 1/60 s; (0, 0)
+is the top left corner, y grows downwards. A step plays `frameskip` frames with one action.
 
 Observation (10 + brick_rows · brick_cols,) float32:
 
-=====  ====================================  =====  ============================
-index  meaning                               index  meaning
-=====  ====================================  =====  ============================
-0      left edge of the paddle / width       5      vertical velocity, likewise
-1      top edge of the paddle / height       6      0.2 if launched, else 0
-2      left edge of the ball / width         7      score / highest score
-3      top edge of the ball / height         8      spare balls / 5
-4      horizontal velocity in px/s / 512     9      width of the paddle / 62
-=====  ====================================  =====  ============================
+=====  ===============================  =====  ==============================================
+index  meaning                          index  meaning
+=====  ===============================  =====  ==============================================
+0      left edge of the paddle / width  6      0.2 if launched, else 0
+1      top edge of the paddle / height  7      score / highest score
+2      left edge of the ball / width    8      spare balls / 5
+3      top edge of the ball / height    9      width of the paddle / 62
+4      horizontal speed in px/s / 512   10 …   the wall, row by row from the top: 1 where a
+5      vertical speed in px/s / 512            brick is gone, 0 where it stands
+=====  ===============================  =====  ==============================================
 
-and from 10 the wall, row by row from the top: 1 where a brick is gone, 0 where it stands.
-
-Action: 0 stands still, 1 moves the paddle left, 2 right, with 620 px/s. With ``continuous``: Box (1,), 620 px/s
+Action: 0 stands still, 1 moves the paddle left, 2 right, at 620 px/s. With `continuous`: Box (1,), 620 px/s
 times the value clipped to [-1, 1].
 
-Rules: a ball is launched from below the wall at 55.4 degrees from the vertical, downwards, to the left or the right
-by a fair coin, the only chance in the game. It is reflected by walls, ceiling and bricks. Where it meets the paddle
-decides its direction: 45 degrees left of the vertical at the left end, 45 degrees right at the right end. Every
-fourth hit of the paddle raises the speed given by the next ones by 64 px/s, a brick of the upper three rows to the
-highest of 448. The ceiling halves the paddle. A ball that falls below the paddle is lost; the next of the five
-spare ones starts a new round with everything but the wall as at the start. Once all bricks are gone, the next hit of
-the paddle brings all of them back; there is no third wall.
+Rules: the ball is launched from below the wall, downwards at 55.4 degrees from the vertical, to the left or
+right by a fair coin, the only chance in the game. Walls, ceiling and bricks reflect it. On the paddle the
+place of the hit decides: its left end sends the ball 45 degrees to the left of the vertical, its right end to
+the right. Every fourth hit raises the speed of the next ones by 64 px/s, up to 448; a brick of the upper
+three rows raises it to 448. The ceiling halves the paddle. Below the paddle the ball is lost, and one
+of five spare ones starts a new round, with full paddle and slow ball. Once the wall is gone, the next hit of
+the paddle brings it back, once.
 
-Reward: the value of the bricks broken: 7 in rows 0 and 1, 4 in rows 2 and 3, 1 in rows 4 and 5. Termination: the last
-ball is lost, or both walls are gone. Truncation: after ``max_steps``. Score: points. Perf: points / highest score.
+Reward: the value of the bricks broken: 7 in rows 0 and 1, 4 in rows 2 and 3, 1 in rows 4 and 5. Termination:
+the last ball is lost, or both walls are gone. Truncation: after `max_steps`. Score: points. Perf: points /
+highest score.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Discrete
 
 from ocean_numba.engine import (
-    WHITE,
     Canvas,
     Definition,
     Fields,
@@ -52,28 +51,25 @@ from ocean_numba.engine import (
     integer,
     kernel,
     parameter,
+    pufferfish,
 )
 
 WALL_TOP = 50
-PADDLE_WIDTH = 62
-HALF_PADDLE_WIDTH = 31
-PADDLE_MARGIN = 10
+PADDLE_WIDTH, HALF_PADDLE_WIDTH, PADDLE_MARGIN = 62, 31, 10
 BALL_START_MARGIN = 30
 SPARE_BALLS = 5
 
-# Speeds are in px/s where a rule gives them and in px/frame where a ball or paddle moves.
+# Speeds are in px/s where a rule gives them, in px/frame where something moves.
 FRAMES_PER_SECOND = 60
-PADDLE_STEP = 620 / FRAMES_PER_SECOND
-DIRECTION = np.array([0.0, -1.0, 1.0])
-SLOWEST, FASTEST, SPEED_UP = 256, 448, 64
-HITS_PER_SPEED_UP = 4
-ESCAPE_PUSH = FASTEST * 1.1 / FRAMES_PER_SECOND
+SLOWEST, FASTEST, SPEED_UP, HITS_PER_SPEED_UP = 256, 448, 64, 4
 LAUNCH_VX = SLOWEST / FRAMES_PER_SECOND * math.sin(math.pi / 3.25)
 LAUNCH_VY = SLOWEST / FRAMES_PER_SECOND * math.cos(math.pi / 3.25)
-BOUNCE_ANGLE = math.pi / 4
-STEEPEST_ANGLE = math.radians(80)
+ESCAPE_PUSH = FASTEST * 1.1 / FRAMES_PER_SECOND
+PADDLE_STEP = 620 / FRAMES_PER_SECOND
+DIRECTION = np.array([0.0, -1.0, 1.0])
+BOUNCE_ANGLE, STEEPEST_ANGLE = math.pi / 4, math.radians(80)
 
-# Points per brick by row, and of all bricks of a column by number of rows.
+# Points per brick by row, and of a column of bricks by number of rows.
 ROW_VALUE = np.array([7, 7, 4, 4, 1, 1])
 COLUMN_VALUE = np.array([0, 7, 14, 18, 22, 23, 24])
 FAST_ROWS = 3
@@ -82,12 +78,11 @@ PADDLE_X, PADDLE_Y, BALL_X, BALL_Y, BALL_VX, BALL_VY, IN_PLAY, SCORE, BALLS, WID
 VELOCITY_SCALE = FRAMES_PER_SECOND / 512
 IN_PLAY_SIGN = 0.2
 
-# What a ball may meet: a brick (its number, 0 or more), or one of these.
+# What the ball meets: a brick (its number, 0 or more) or one of these.
 NOTHING, SIDE_WALL, CEILING, PADDLE = -1, -2, -3, -4
 
-COLORS = ((230, 41, 55), (255, 161, 0), (253, 249, 0), (0, 228, 48), (102, 191, 255), (0, 121, 241))
+ROW_COLORS = ((230, 41, 55), (255, 161, 0), (253, 249, 0), (0, 228, 48), (102, 191, 255), (0, 121, 241))
 PADDLE_COLOR = (0, 255, 255)
-FISH, SPINE, FIN = (255, 203, 0), (255, 161, 0), (190, 110, 0)
 
 
 @dataclass(frozen=True)
@@ -110,54 +105,41 @@ class Params(Parameters):
 
     def conflicts(self) -> list[str]:
         """The wall fits into the field, and the ball between wall and paddle."""
-        faults = []
-        if self.brick_cols * self.brick_width > self.width:
-            faults.append(
-                f"brick_cols={self.brick_cols} bricks of brick_width={self.brick_width} do not fit into "
-                f"width={self.width}"
-            )
-        if self.ball_width >= self.width:
-            faults.append(f"ball_width={self.ball_width} is not valid: it must be below width={self.width}")
-        start = self.height // 2 - BALL_START_MARGIN
-        if WALL_TOP + self.brick_rows * self.brick_height >= start:
-            faults.append(
-                f"brick_rows={self.brick_rows} rows of brick_height={self.brick_height} reach down to the start "
-                f"of the ball at height={self.height} // 2 - {BALL_START_MARGIN} = {start}"
-            )
-        if start + self.ball_height > self.height - self.paddle_height - PADDLE_MARGIN:
-            faults.append(
-                f"ball_height={self.ball_height} and paddle_height={self.paddle_height} leave no room between "
-                f"the start of the ball and the paddle in height={self.height}"
-            )
-        return faults
+        wall_width = self.brick_cols * self.brick_width
+        wall_bottom = WALL_TOP + self.brick_rows * self.brick_height
+        ball_top = self.height // 2 - BALL_START_MARGIN
+        paddle_top = self.height - self.paddle_height - PADDLE_MARGIN
+        faults = {
+            f"brick_cols={self.brick_cols} of brick_width={self.brick_width} exceed width={self.width}":
+                wall_width > self.width,
+            f"ball_width={self.ball_width} must be less than width={self.width}":
+                self.ball_width >= self.width,
+            f"brick_rows={self.brick_rows} of brick_height={self.brick_height} end at y = {wall_bottom}; "
+            f"with height={self.height} they must end above the ball's start at y = {ball_top}":
+                wall_bottom >= ball_top,
+            f"ball_height={self.ball_height} ends at y = {ball_top + self.ball_height} at the start; with "
+            f"height={self.height} and paddle_height={self.paddle_height} the paddle is at y = {paddle_top}":
+                ball_top + self.ball_height > paddle_top,
+        }  # fmt: skip
+        return [message for message, holds in faults.items() if holds]
 
 
 def state(params: Params) -> Fields:
-    """Ball and paddle in px and px/frame, the wall (1: gone), the count of points, hits and spare balls."""
+    """Ball and paddle in px and px/frame, counts, what the ball meets in this frame, the bricks (1: gone)."""
+    floats = ("ball_x", "ball_y", "ball_vx", "ball_vy", "paddle_x", "met_time", "met_overlap", "met_line")
+    integers = ("paddle_width", "ball_speed", "hits", "score", "balls", "met")
     return [
-        ("ball_x", "f8"),
-        ("ball_y", "f8"),
-        ("ball_vx", "f8"),
-        ("ball_vy", "f8"),
-        ("paddle_x", "f8"),
-        ("paddle_width", "i4"),
-        ("ball_speed", "i4"),
-        ("hits", "i4"),
-        ("score", "i4"),
-        ("balls", "i4"),
+        *((name, "f8") for name in floats),
+        *((name, "i4") for name in integers),
         ("launched", "?"),
-        ("met", "i4"),
         ("met_upright", "?"),
-        ("met_time", "f8"),
-        ("met_overlap", "f8"),
-        ("met_line", "f8"),
         ("gone", "u1", (params.brick_rows * params.brick_cols,)),
     ]
 
 
 def spaces(params: Params) -> tuple[Space[Any], Space[Any]]:
-    """See the top of this module; a margin around what the entries reach."""
-    action = Box(-1, 1, (1,), np.float32) if params.continuous else Discrete(3)
+    """See the top of this module; the bounds leave a margin."""
+    action = Box(-1, 1, (1,), np.float32) if params.continuous else Discrete(len(DIRECTION))
     return Box(-2, 2, (BRICKS + params.brick_rows * params.brick_cols,), np.float32), action
 
 
@@ -167,9 +149,9 @@ def reset(state: Any, params: Any, observation: Any) -> None:
     state.score = 0
     state.balls = SPARE_BALLS
     observation[SCORE] = 0.0
+    observation[PADDLE_Y] = paddle_y(params) / params.height
     build_wall(state, params, observation)
     start_round(state, params, observation)
-    observation[PADDLE_Y] = paddle_y(params) / params.height
     observe(state, params, observation)
 
 
@@ -179,37 +161,34 @@ def step(state: Any, params: Any, action: Any, observation: Any) -> tuple[float,
     if params.continuous:
         paddle_step = PADDLE_STEP * min(max(float(action[0]), -1.0), 1.0)
     else:
-        paddle_step = PADDLE_STEP * DIRECTION[action[0]]
+        paddle_step = PADDLE_STEP * DIRECTION[int(action[0])]
     score = state.score
     frames = params.frameskip
-    while frames > 0 and not is_over(state, params):
+    terminated = False
+    while frames > 0 and not terminated:
         frames -= play(state, params, paddle_step, frames, observation)
+        terminated = state.balls < 0 or state.score == 2 * wall_value(params)
     observe(state, params, observation)
     truncated = params.max_steps > 0 and state.tick >= params.max_steps
-    return float(state.score - score), is_over(state, params), truncated
-
-
-@kernel
-def is_over(state: Any, params: Any) -> bool:
-    """Are all balls lost, or both walls gone?"""
-    return bool(state.balls < 0 or state.score == highest_score(params))
+    return float(state.score - score), terminated, truncated
 
 
 @kernel
 def play(state: Any, params: Any, paddle_step: float, frames: int, observation: Any) -> int:
-    """Play all `frames` at once if the ball flies freely in them, else the first one; returns how many."""
+    """Play the first of so many frames, or those in which the ball flies freely at once; returns how many."""
     return_escaped(state, params)
-    # In the original game, which this one follows, a discrete action is not heard in the frame of a launch.
-    moves = state.launched or params.continuous
-    if not state.launched:
+    launching = not state.launched
+    if launching:
         launch(state, observation)
+    clear = is_clear(state, params, 1)
+    if launching or not clear:
         frames = 1
-    elif not (is_clear(state, params, 1) and is_clear(state, params, frames)):
-        frames = 1
-    if moves:
+    while frames > 1 and not is_clear(state, params, frames):
+        frames //= 2
+    if not launching or params.continuous:  # as in the original, a discrete action goes unheard at a launch
         rightmost = float(params.width - state.paddle_width)
         state.paddle_x = min(max(state.paddle_x + frames * paddle_step, 0.0), rightmost)
-    if is_clear(state, params, frames):
+    if clear:
         state.ball_x += frames * state.ball_vx
         state.ball_y += frames * state.ball_vy
     else:
@@ -217,12 +196,12 @@ def play(state: Any, params: Any, paddle_step: float, frames: int, observation: 
         if state.ball_y >= paddle_y(params) + params.paddle_height:
             state.balls -= 1
             start_round(state, params, observation)
-    return frames  # type: ignore[no-any-return]
+    return frames
 
 
 @kernel
 def launch(state: Any, observation: Any) -> None:
-    """Downwards, left or right."""
+    """Downwards, to the left or the right."""
     state.launched = True
     state.ball_vx = LAUNCH_VX if integer(state, 2) == 1 else -LAUNCH_VX
     state.ball_vy = LAUNCH_VY
@@ -231,7 +210,7 @@ def launch(state: Any, observation: Any) -> None:
 
 @kernel
 def return_escaped(state: Any, params: Any) -> None:
-    """Push a ball back that slipped through a corner, where only one of two walls met at once reflects it."""
+    """Push a ball back that left through a corner, where only one of two walls met at once reflected it."""
     if state.ball_x < 0:
         state.ball_x += ESCAPE_PUSH
     if state.ball_x + params.ball_width > params.width:
@@ -242,7 +221,7 @@ def return_escaped(state: Any, params: Any) -> None:
 
 @kernel
 def is_clear(state: Any, params: Any, frames: int) -> bool:
-    """Will the ball be in the open after so many frames: a pixel or more from all that it could meet?
+    """Will the ball be in the open after so many frames, more than a pixel from all that it could meet?
 
     The open is a rectangle: a ball that is there after one frame and after several met nothing in between.
     """
@@ -258,7 +237,7 @@ def is_clear(state: Any, params: Any, frames: int) -> bool:
 
 @kernel
 def move_to_contact(state: Any, params: Any, observation: Any) -> None:
-    """Move the ball by a frame, or to what it meets first, which reflects it and ends its frame."""
+    """Move the ball by a frame, or to what it meets first, which reflects it and ends the frame."""
     state.met = NOTHING
     state.met_time = 1.0
     state.met_overlap = 0.0
@@ -303,13 +282,13 @@ def seek_bricks(state: Any, params: Any) -> None:
 
 @kernel
 def cell(position: float, count: int) -> int:
-    """The row or column at a position, the nearest one if outside the wall."""
+    """The row or column at a position, or the nearest to it."""
     return min(max(int(position), 0), count - 1)
 
 
 @kernel
 def seek_walls(state: Any, params: Any) -> None:
-    """Look at the wall the ball moves towards, and at the ceiling."""
+    """Look at the wall that the ball moves towards, and at the ceiling."""
     wall_x = params.width if state.ball_vx > 0 else 0
     seek_upright_line(state, params, SIDE_WALL, wall_x, 0, params.height)
     if state.ball_vy < 0:
@@ -319,22 +298,17 @@ def seek_walls(state: Any, params: Any) -> None:
 @kernel
 def seek_paddle(state: Any, params: Any) -> None:
     """Look at the top of the paddle; it has no sides."""
-    if state.ball_y + params.ball_height + state.ball_vy >= paddle_y(params):
-        right = state.paddle_x + state.paddle_width
-        seek_level_line(state, params, PADDLE, paddle_y(params), state.paddle_x, right)
+    top = paddle_y(params)
+    if state.ball_y + params.ball_height + state.ball_vy >= top:
+        seek_level_line(state, params, PADDLE, top, state.paddle_x, state.paddle_x + state.paddle_width)
 
 
 @kernel
 def seek_upright_line(state: Any, params: Any, thing: int, x: float, top: float, bottom: float) -> None:
-    """Note a thing that shows the ball an upright line, if that is met before all others so far.
-
-    Of two things met at the same time, the one with the longer common edge counts.
-    """
+    """Note a thing with an upright line in the way of the ball, if that is met before all others so far."""
     edge = state.ball_x + params.ball_width if state.ball_vx > 0 else state.ball_x
-    if abs(x - edge) > abs(state.ball_vx):  # spares most lines the division
-        return
-    time = (x - edge) / state.ball_vx
-    if 0 < time <= state.met_time:
+    if abs(x - edge) <= abs(state.ball_vx):  # spares most lines the division
+        time = (x - edge) / state.ball_vx
         y = state.ball_y + time * state.ball_vy
         overlap = min(bottom, y + params.ball_height) - max(top, y)
         note(state, thing, time, overlap, True, x)
@@ -342,12 +316,10 @@ def seek_upright_line(state: Any, params: Any, thing: int, x: float, top: float,
 
 @kernel
 def seek_level_line(state: Any, params: Any, thing: int, y: float, left: float, right: float) -> None:
-    """The same for a thing that shows the ball a level line."""
+    """Note a thing with a level line in the way of the ball, if that is met before all others so far."""
     edge = state.ball_y + params.ball_height if state.ball_vy > 0 else state.ball_y
-    if abs(y - edge) > abs(state.ball_vy):
-        return
-    time = (y - edge) / state.ball_vy
-    if 0 < time <= state.met_time:
+    if abs(y - edge) <= abs(state.ball_vy):
+        time = (y - edge) / state.ball_vy
         x = state.ball_x + time * state.ball_vx
         overlap = min(right, x + params.ball_width) - max(left, x)
         note(state, thing, time, overlap, False, y)
@@ -355,8 +327,9 @@ def seek_level_line(state: Any, params: Any, thing: int, y: float, left: float, 
 
 @kernel
 def note(state: Any, thing: int, time: float, overlap: float, upright: bool, line: float) -> None:
-    """Keep the better of two things in the way."""
-    if overlap > 0 and (time < state.met_time or overlap > state.met_overlap):
+    """Keep the first of the things in the way; of two met at once, the one with the longer common edge."""
+    earlier = 0 < time < state.met_time
+    if overlap > 0 and (earlier or (time == state.met_time and overlap > state.met_overlap)):
         state.met = thing
         state.met_time = time
         state.met_overlap = overlap
@@ -382,19 +355,18 @@ def break_brick(state: Any, params: Any, observation: Any) -> None:
     """Points, and a fast ball from the upper rows."""
     row = state.met // params.brick_cols
     state.gone[state.met] = 1
-    observation[BRICKS + state.met] = 1
     state.score += ROW_VALUE[row]
-    observation[SCORE] = state.score / highest_score(params)
+    observation[BRICKS + state.met] = 1.0
+    observation[SCORE] = state.score / (2 * wall_value(params))
     if row < FAST_ROWS:
         state.ball_speed = FASTEST
 
 
 @kernel
 def bounce(state: Any, params: Any, observation: Any) -> None:
-    """Send the ball back from the paddle where it is, by the place it hit and the present speed."""
+    """Send the ball back from where it is, by the place of the hit and the speed so far."""
     place = (state.ball_x + params.ball_width // 2 - state.paddle_x) / state.paddle_width
-    angle = BOUNCE_ANGLE * (2 * place - 1)
-    angle = min(max(angle, -STEEPEST_ANGLE), STEEPEST_ANGLE)
+    angle = min(max(BOUNCE_ANGLE * (2 * place - 1), -STEEPEST_ANGLE), STEEPEST_ANGLE)
     state.ball_vx = math.sin(angle) * state.ball_speed / FRAMES_PER_SECOND
     state.ball_vy = -math.cos(angle) * state.ball_speed / FRAMES_PER_SECOND
     state.hits += 1
@@ -409,12 +381,12 @@ def build_wall(state: Any, params: Any, observation: Any) -> None:
     """Bring all bricks back."""
     for brick in range(params.brick_rows * params.brick_cols):
         state.gone[brick] = 0
-        observation[BRICKS + brick] = 0
+        observation[BRICKS + brick] = 0.0
 
 
 @kernel
 def start_round(state: Any, params: Any, observation: Any) -> None:
-    """Paddle and ball in the middle, nothing moves."""
+    """Paddle and ball in the middle, at rest."""
     state.launched = False
     state.hits = 0
     state.ball_speed = SLOWEST
@@ -430,27 +402,21 @@ def start_round(state: Any, params: Any, observation: Any) -> None:
 
 
 @kernel
-def paddle_y(params: Any) -> int:
+def paddle_y(params: Any) -> Any:
     """Top edge of the paddle."""
-    return params.height - params.paddle_height - PADDLE_MARGIN  # type: ignore[no-any-return]
+    return params.height - params.paddle_height - PADDLE_MARGIN
 
 
 @kernel
-def wall_bottom(params: Any) -> int:
+def wall_bottom(params: Any) -> Any:
     """Bottom edge of the lowest row of bricks."""
-    return WALL_TOP + params.brick_rows * params.brick_height  # type: ignore[no-any-return]
+    return WALL_TOP + params.brick_rows * params.brick_height
 
 
 @kernel
-def wall_value(params: Any) -> int:
-    """Points of all bricks."""
-    return COLUMN_VALUE[params.brick_rows] * params.brick_cols  # type: ignore[no-any-return]
-
-
-@kernel
-def highest_score(params: Any) -> int:
-    """Points of two walls."""
-    return 2 * wall_value(params)
+def wall_value(params: Any) -> Any:
+    """Points of all bricks; the highest score is twice that."""
+    return COLUMN_VALUE[params.brick_rows] * params.brick_cols
 
 
 @kernel
@@ -466,12 +432,23 @@ def observe(state: Any, params: Any, observation: Any) -> None:
 @kernel
 def statistics(state: Any, params: Any) -> tuple[float, float]:
     """Score and perf."""
-    return 1.0 * state.score, state.score / highest_score(params)
+    return float(state.score), state.score / (2 * wall_value(params))
 
 
 def draw(state: Any, params: Params) -> Canvas:
     """Bricks in the colours of the rainbow, the paddle, and a pufferfish for a ball."""
     canvas = Canvas(params.width, params.height)
+    width, height = params.brick_width, params.brick_height
+    for brick in np.flatnonzero(state.gone == 0):
+        row, column = divmod(int(brick), params.brick_cols)
+        x, y = width * column + 0.5, WALL_TOP + height * row + 0.5
+        canvas.rectangle(x, y, width - 1, height - 1, ROW_COLORS[row])
+    top = params.height - params.paddle_height - PADDLE_MARGIN
+    canvas.rectangle(state.paddle_x, top, state.paddle_width, params.paddle_height, PADDLE_COLOR, radius=3)
+    x, y = state.ball_x + params.ball_width / 2, state.ball_y + params.ball_height / 2
+    pufferfish(canvas, x, y, min(params.ball_width, params.ball_height) / 2, state.ball_vx)
+    canvas.label(10, 10, f"Score: {state.score}")
+    canvas.label(params.width - 80, 10, f"Balls: {state.balls}")
     return canvas
 
 

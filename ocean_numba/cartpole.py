@@ -1,14 +1,18 @@
 """Cartpole: keep a pole upright on a cart, by pushing the cart left or right.
 
-Classic control after Barto, Sutton and Anderson (1983), as in PufferLib 3.0's Ocean suite: explicit Euler steps of
-0.02 s, a limit of 200 steps, an optional continuous force. SI units; angle 0 is upright, positive is to the right.
+Classic control after Barto, Sutton and Anderson (1983), as in PufferLib 3.0's Ocean suite: explicit Euler
+steps of 0.02 s, a limit of 200 steps, an optional continuous force. SI units; angle 0 is upright, positive is
+to the right.
 
-Observation (4,) float32, unscaled: cart position m, cart velocity m/s, pole angle rad, pole angular velocity rad/s.
+Observation (4,) float32, unscaled: cart position m, cart velocity m/s, pole angle rad, pole angular velocity
+rad/s.
 
-Action: 0 pushes left, 1 right, with 10 N. With ``continuous``: Box (1,), 10 N times the value clipped to [-1, 1].
+Action: 0 pushes left, 1 right, with 10 N. With ``continuous``: Box (1,), 10 N times the value clipped to
+[-1, 1].
 
-Start: all four uniform in [-0.04, 0.04]. Termination: beyond 2.4 m or 12 degrees. Truncation: after ``max_steps``.
-Reward: 1 a step, 0 for the step that ends the episode. Score: steps of the episode. Perf: score / max_steps.
+Start: all four uniform in [-0.04, 0.04]. Termination: beyond 2.4 m or 12 degrees. Truncation: after
+``max_steps``. Reward: 1 a step, 0 for the step that ends the episode. Score: steps of the episode. Perf:
+score / max_steps.
 """
 
 from __future__ import annotations

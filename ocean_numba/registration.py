@@ -6,6 +6,8 @@ import pkgutil
 from functools import lru_cache
 from pathlib import Path
 
+import gymnasium
+
 _NOT_ENVIRONMENTS = {"registration", "adapters"}
 
 
@@ -22,13 +24,13 @@ def class_name(module: str) -> str:
 
 
 def register() -> None:
-    """Make every environment known to Gymnasium, as ``ocean/<Class>-v0`` (its plug-in hook calls this)."""
-    from gymnasium import register as register_gymnasium  # Gymnasium itself is what imports this module
-
+    """Make every environment known to Gymnasium, as ``ocean/<Class>-v0``."""
     for module in environment_names():
-        register_gymnasium(
-            id=f"ocean/{class_name(module)}-v0",
-            entry_point="ocean_numba.adapters:make_env",
-            vector_entry_point="ocean_numba.adapters:make_vector_env",
-            kwargs={"name": class_name(module)},
-        )
+        name = f"ocean/{class_name(module)}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                id=name,
+                entry_point="ocean_numba.adapters:make_env",
+                vector_entry_point="ocean_numba.adapters:make_vector_env",
+                kwargs={"name": class_name(module)},
+            )

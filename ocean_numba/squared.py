@@ -1,7 +1,7 @@
 """Squared: walk to the one target cell of a small square board.
 
-The smallest useful grid task, and the smoke test of a trainer. The agent starts in the centre; the target lies
-anywhere else, uniformly. Origin: PufferLib 3.0, Ocean suite.
+The smallest useful grid task, and the smoke test of a trainer. The agent starts in the centre; the target
+lies anywhere else, uniformly. Origin: PufferLib 3.0, Ocean suite.
 
 Observation (size · size,) uint8, row by row: 0 empty, 1 agent, 2 target.
 
@@ -15,8 +15,9 @@ action  name   (row, column) change
 4       right  (0, +1)
 ======  =====  ====================
 
-Reward: +1 on the target (termination), -1 outside the board (termination), -1 at step 3 · size + 1 (truncation,
-tested before the target), else 0. Score: the last reward. Perf: 1 if the target was reached, else 0.
+Reward: +1 on the target (termination), -1 outside the board (termination), -1 at step 3 · size + 1
+(truncation, tested before the target), else 0. Score: the last reward. Perf: 1 if the target was reached,
+else 0.
 """
 
 from __future__ import annotations

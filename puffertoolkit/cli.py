@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import textwrap
@@ -19,7 +20,7 @@ from puffertoolkit.errors import UserError
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-OK, BUG, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
+OK, BUG, USAGE_ERROR, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 FLAGS = ("hydra_help", "resolve", "run", "multirun", "shell_completion")
 OPTIONS = ("cfg", "package", "config_path", "config_name", "config_dir", "experimental_rerun", "info")
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output left (`--help | head`); nothing more may be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
@@ -48,13 +49,15 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(f"puffertoolkit {__version__}, Hydra {hydra.__version__}\n")
         return OK
     options = _parse(arguments)
+    if options.hydra_help:
+        options.overrides = []  # Hydra composes its help without our config, where they mean nothing
     if options.hydra_help or options.shell_completion or options.experimental_rerun:
         return _hydra(options)
 
     from puffertoolkit.config.check import preflight
     from puffertoolkit.config.faults import report
 
-    checked = preflight(options)
+    checked = preflight(options, _run_of)
     only_shows = options.help or options.cfg or options.info
     if checked.composition or (checked.semantic and not only_shows):
         sys.stderr.write(report(checked.faults) + "\n")
@@ -72,12 +75,30 @@ def _run(arguments: list[str]) -> int:
     return status
 
 
+def _run_of(checkpoint: str) -> Path:
+    """Return the run directory that a checkpoint belongs to."""
+    from puffertoolkit.run.directory import find_run
+
+    run, _ = find_run(checkpoint)
+    return run.path
+
+
 def _parse(arguments: list[str]) -> Namespace:
     from hydra._internal.utils import get_args_parser
 
     parser = get_args_parser()
     parser.prog = "puffertoolkit"
+    infos = next(action.choices for action in parser._actions if action.dest == "info") or ()
+    for index, (argument, following) in enumerate(itertools.pairwise(arguments)):
+        # Alone it stands for all; argparse would take an override behind it for its value.
+        if argument in ("--info", "-i") and following not in infos:
+            arguments[index] = "--info=all"
     options = parser.parse_intermixed_args(arguments)
+    tasks = (options.run, options.multirun, options.shell_completion, options.cfg, options.info)
+    if sum(map(bool, tasks)) > 1:
+        parser.error("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
+    if options.resolve and not options.cfg:
+        parser.error("--resolve goes with --cfg")
     if options.config_path is not None and "://" not in options.config_path:
         options.config_path = str(Path(options.config_path).absolute())
     return options
@@ -95,11 +116,12 @@ def _hydra(options: Namespace) -> int:
     jobs = _Jobs()
     with _process_arguments(options):
         try:
-            hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(jobs.function())()
+            main_with = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+            main_with(jobs.function())()
         except SystemExit as leaving:
             jobs.statuses.append(leaving.code if isinstance(leaving.code, int) else BUG)
-        except UserError as error:
-            jobs.report(error)
+        except BrokenPipeError:
+            raise
         except CompactHydraException as error:
             # Hydra's own objections read well; those raised inside a job are bugs.
             if error in jobs.errors:
@@ -109,7 +131,7 @@ def _hydra(options: Namespace) -> int:
                 jobs.statuses.append(USAGE_ERROR)
         except Exception as error:
             jobs.report(error)
-    return max(jobs.statuses, default=OK)
+    return BUG if BUG in jobs.statuses else max(jobs.statuses, default=OK)
 
 
 class _Jobs:
@@ -143,11 +165,13 @@ class _Jobs:
             in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
             try:
                 result = modes.run(cfg)
+            except BrokenPipeError:
+                raise
             except Exception as error:
                 self.report(error)
                 if not in_sweep:
                     return None
-                _print_job(f"failed: {error}")
+                _print_job(f"failed: {textwrap.shorten(str(error), 60)}")
                 # A sweeper has to know; Hydra starts the remaining jobs all the same.
                 raise
             if isinstance(result, int):

@@ -4,6 +4,7 @@ from ocean_numba.engine.canvas import BACKGROUND, CYAN, RED, WHITE, Canvas
 from ocean_numba.engine.jit import kernel
 from ocean_numba.engine.parameters import Parameters, parameter
 from ocean_numba.engine.random import integer, uniform
+from ocean_numba.engine.sprites import pufferfish
 from ocean_numba.engine.vector import Definition, Fields, OceanVector
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "integer",
     "kernel",
     "parameter",
+    "pufferfish",
     "uniform",
 ]

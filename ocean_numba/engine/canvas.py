@@ -34,7 +34,9 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image)
         self._labels: list[tuple[float, float, str, float, Color, str]] = []
 
-    def rectangle(self, x: float, y: float, width: float, height: float, color: Color, radius: float = 0) -> None:
+    def rectangle(
+        self, x: float, y: float, width: float, height: float, color: Color, radius: float = 0
+    ) -> None:
         """Fill a rectangle whose top left corner is (x, y), its corners rounded by `radius`."""
         if width <= 0 or height <= 0:
             return
@@ -70,7 +72,7 @@ class Canvas:
         return np.asarray(picture.reduce(SCALE))
 
     def text_image(self, columns: int = 64, color: bool = True) -> str:
-        """The picture as text: the labels, then lines of `columns` characters, two pixels above each other in one.
+        """The picture as text: the labels, then lines of `columns` characters, each two pixels high.
 
         Args:
             columns: characters per line.

@@ -1,14 +1,15 @@
 """From one environment's scalar functions to a kernel over all of them, compiled once per machine.
 
-Two facts of Numba shape this module. A kernel that is a *closure* over other compiled functions never hits the
-on-disk cache, because a dispatcher pickles with a random id, whereas one that finds them as module globals does:
-so every environment gets a copy of the templates below whose globals hold its own functions. And the cache
-notices a change in the file of the kernel only, not in a function it calls: so a fingerprint of all code and
-constants that the kernel can reach is part of its name.
+Two facts of Numba shape this module. A kernel that is a *closure* over other compiled functions never hits
+the on-disk cache, because a dispatcher pickles with a random id, whereas one that finds them as module
+globals does: so every environment gets a copy of the templates below whose globals hold its own functions.
+And the cache notices a change in the file of the kernel only, not in a function it calls: so a fingerprint of
+all code and constants that the kernel can reach is part of its name.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import types
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from typing import Any
 import numba
 import numpy as np
 from numba import prange
+
+from ocean_numba.engine.jit import kernel
 
 # What the templates call. `specialise` puts the environment's own functions in their place.
 reset: Any = None
@@ -82,6 +85,7 @@ def step_kernel(
     return -1
 
 
+@kernel
 def is_valid_discrete(action: Any, limits: Any) -> bool:
     """Is each component of a (multi-)discrete action within 0 … limits-1?"""
     for k in range(limits.shape[0]):  # noqa: SIM110 (Numba compiles the loop, not the generator)
@@ -90,6 +94,7 @@ def is_valid_discrete(action: Any, limits: Any) -> bool:
     return True
 
 
+@kernel
 def is_valid_continuous(action: Any, limits: Any) -> bool:
     """Is each component of a continuous action a finite number?"""
     for k in range(limits.shape[0]):  # noqa: SIM110
@@ -102,12 +107,15 @@ class Kernel:
     """A template with an environment's functions in place; compiled at the first call, or loaded."""
 
     def __init__(self, template: Callable[..., Any], name: str, parallel: bool, **functions: Any) -> None:
-        label = f"{name}_{template.__name__}_{'threads' if parallel else 'serial'}_{fingerprint(functions)}"
+        variant = ("threads" if parallel else "serial") + ("_checked" if numba.config.BOUNDSCHECK else "")
+        label = f"{name}_{template.__name__}_{variant}_{fingerprint(functions)}"
         function = types.FunctionType(template.__code__, {**globals(), **functions}, label)
         function.__qualname__ = label
         function.__module__ = __name__
         self.name = label
-        self.call = numba.njit(nogil=True, error_model="numpy", _nrt=False, parallel=parallel, cache=True)(function)
+        self.call = numba.njit(nogil=True, error_model="numpy", _nrt=False, parallel=parallel, cache=True)(
+            function
+        )
 
     @property
     def is_cached(self) -> bool:
@@ -117,6 +125,10 @@ class Kernel:
         if self.call.overloads:
             return True
         return any(Path(self.call.stats.cache_path).glob(f"*{self.name}*.nbi"))
+
+
+# One kernel for all copies of an environment in this process: even loading one takes milliseconds.
+shared_kernel = functools.lru_cache(maxsize=None)(Kernel)
 
 
 def fingerprint(functions: dict[str, Any]) -> str:
@@ -139,13 +151,17 @@ def _reachable(values: list[Any], seen: set[int]) -> Iterator[bytes]:
             yield from _code(function.__code__, names)
             scope = function.__globals__
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
+            cells += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
             found = [scope[name] for name in sorted(names) if name in scope]
             modules = [v for v in found if isinstance(v, types.ModuleType) and v.__name__ not in _LIBRARIES]
             members = [getattr(m, name) for m in modules for name in sorted(names) if hasattr(m, name)]
             yield from _reachable(cells + found + members, seen)
         elif isinstance(value, np.ndarray):
             yield repr(value.dtype).encode() + value.tobytes()
-        elif isinstance(value, (bool, int, float, complex, str, bytes, tuple, np.generic, type(None))):
+        elif isinstance(value, tuple):
+            yield b"tuple"
+            yield from _reachable(list(value), seen)
+        elif isinstance(value, (bool, int, float, complex, str, bytes, np.generic, type(None))):
             yield repr(value).encode()
 
 

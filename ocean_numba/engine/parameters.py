@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,25 @@ import numpy as np
 import numpy.typing as npt
 
 
-def parameter(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """Declare a dataclass field: its default, what it means, and the range low … high (both inclusive)."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high})
+def parameter(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+) -> Any:
+    """Declare a dataclass field: its default, what it means, and what it may be.
+
+    Args:
+        default: an int, float or bool, which also says the type.
+        help: a few words.
+        low: the least value allowed.
+        high: the greatest value allowed.
+        above: what the value must be greater than (instead of `low`).
+    """
+    limits = {"low": low, "high": high, "above": above}
+    return dataclasses.field(default=default, metadata={"help": help, "limits": limits})
 
 
 @dataclass(frozen=True)
@@ -26,8 +43,11 @@ class Parameters:
 
     def __post_init__(self) -> None:
         faults = [fault for field in dataclasses.fields(self) if (fault := self._fault_of(field))]
-        # The rules between fields assume that each field alone is sound.
-        faults = faults or self.conflicts()
+        if not faults:
+            for field in dataclasses.fields(self):  # 4.0 becomes 4, NumPy's numbers Python's
+                kind: Any = type(field.default)
+                object.__setattr__(self, field.name, kind(getattr(self, field.name)))
+            faults = self.conflicts()
         if faults:
             raise ValueError("; ".join(faults))
 
@@ -36,17 +56,15 @@ class Parameters:
         return []
 
     def _fault_of(self, field: dataclasses.Field[Any]) -> str | None:
-        value, kind = getattr(self, field.name), type(field.default)
-        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        fits = {
-            bool: isinstance(value, (bool, np.bool_)),
-            int: number and float(value).is_integer(),
-            float: number and math.isfinite(value),
-        }[kind]
-        low, high = field.metadata["low"], field.metadata["high"]
-        if fits and not (number and ((low is not None and value < low) or (high is not None and value > high))):
-            return None
-        return f"{field.name}={value!r} is not valid: it takes {_describe(kind, low, high)}"
+        kind: Any = type(field.default)
+        value, limits = getattr(self, field.name), field.metadata["limits"]
+        if kind is bool:
+            fits = isinstance(value, (bool, np.bool_))
+        else:
+            fits = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            fits = fits and bool(abs(value) < _LARGEST[kind]) and (kind is float or value == int(value))
+            fits = fits and all(limit is None or _HOLDS[name](value, limit) for name, limit in limits.items())
+        return None if fits else f"{field.name}={value!r} is not valid: it takes {_describe(kind, **limits)}"
 
     def as_record(self) -> npt.NDArray[Any]:
         """The parameters as a structured array (1,) that kernels read: int64, float64 and bool fields."""
@@ -58,12 +76,14 @@ class Parameters:
         return record
 
 
-def _describe(kind: type, low: float | None, high: float | None) -> str:
+_LARGEST = {int: 2**63, float: math.inf}
+_HOLDS = {"low": operator.ge, "high": operator.le, "above": operator.gt}
+
+
+def _describe(kind: type, low: float | None, high: float | None, above: float | None) -> str:
     noun = {bool: "true or false", int: "an integer", float: "a number"}[kind]
     if low is not None and high is not None:
-        return f"{noun} from {low} to {high}"
-    if low is not None:
-        return f"{noun} of at least {low}"
-    if high is not None:
-        return f"{noun} of at most {high}"
-    return noun
+        return f"{noun} from {low} to {high}" if low != high else f"only {low}"
+    limits = {"of at least": low, "greater than": above, "of at most": high}
+    words = [f"{word} {limit}" for word, limit in limits.items() if limit is not None]
+    return " ".join([noun, " and ".join(words)]).strip()

@@ -46,13 +46,13 @@ def next_bits(state: Any) -> Any:
 @kernel
 def uniform(state: Any, low: float, high: float) -> float:
     """A float64 drawn uniformly from [low, high)."""
-    return low + (high - low) * (np.float64(next_bits(state) >> SHIFT_11) * TWO_TO_MINUS_53)
+    return float(low + (high - low) * (np.float64(next_bits(state) >> SHIFT_11) * TWO_TO_MINUS_53))
 
 
 @kernel
 def integer(state: Any, n: int) -> int:
     """An int64 drawn uniformly from 0 … n-1 (n below 2**31; the bias is below n / 2**31)."""
-    return (np.int64(next_bits(state) >> SHIFT_33) * n) >> 31
+    return int((np.int64(next_bits(state) >> SHIFT_33) * n) >> 31)
 
 
 def spawn_seeds(seed: int, n: int) -> npt.NDArray[np.uint64]:
@@ -61,16 +61,19 @@ def spawn_seeds(seed: int, n: int) -> npt.NDArray[np.uint64]:
         raise ValueError(f"a seed is a non-negative integer, got {seed}")
     base = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     with np.errstate(over="ignore"):
-        return _mix(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN) >> ONE
+        seeds: npt.NDArray[np.uint64] = _mix(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN) >> ONE
+    return seeds
 
 
-def start_streams(states: npt.NDArray[Any], seeds: npt.NDArray[np.uint64]) -> None:
-    """Begin the stream of every environment in `states` (n,) at its seed (n,) uint64."""
+def start_streams(
+    states: npt.NDArray[Any], seeds: npt.NDArray[np.uint64], chosen: npt.NDArray[np.bool_]
+) -> None:
+    """Begin the streams of the chosen environments in `states` (n,) at their seeds (n,) uint64."""
     with np.errstate(over="ignore"):
-        states["rng_key"] = _mix(seeds)
+        states["rng_key"][chosen] = _mix(seeds)[chosen]
         # An increment must be odd; any odd number serves, since `mix` hides its regularity.
-        states["rng_gamma"] = _mix(seeds + GOLDEN) | ONE
-    states["rng_counter"] = 0
+        states["rng_gamma"][chosen] = (_mix(seeds + GOLDEN) | ONE)[chosen]
+    states["rng_counter"][chosen] = 0
 
 
 _mix = getattr(mix, "py_func", mix)

@@ -1,6 +1,6 @@
 """Structured arrays read as in a kernel: ``records[i].field``.
 
-NumPy's own recarray would nearly do, but a field called ``size`` or ``shape`` reads the scalar's attribute there.
+NumPy's own recarray would nearly do, but a field called ``size`` reads the scalar's attribute there.
 """
 
 from __future__ import annotations

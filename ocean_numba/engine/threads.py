@@ -7,7 +7,8 @@ import os
 import numba
 
 # OpenMP starts a parallel step in about 2 µs where Numba's own work queue takes 100. On Linux a process that
-# imported Torch first shares Torch's OpenMP pool with the kernels, so that the two do not fight for the cores.
+# imported Torch first shares Torch's OpenMP pool with the kernels, so that the two do not fight for the
+# cores.
 numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
 
 

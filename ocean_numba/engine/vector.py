@@ -17,12 +17,12 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from ocean_numba.engine import random, threads
 from ocean_numba.engine.canvas import Canvas
-from ocean_numba.engine.jit import kernel
 from ocean_numba.engine.kernels import (
     Kernel,
     is_valid_continuous,
     is_valid_discrete,
     reset_kernel,
+    shared_kernel,
     step_kernel,
 )
 from ocean_numba.engine.parameters import Parameters
@@ -30,7 +30,8 @@ from ocean_numba.engine.records import Record, Records
 
 Fields = list[tuple[Any, ...]]
 
-# Kept by the engine in every state: `tick` is the number of the step being made (1 for the first of an episode).
+# Kept by the engine in every state: `tick` is the number of the step being made (1 for the first of an
+# episode).
 ENGINE_FIELDS: Fields = [*random.FIELDS, ("episode_return", "f8"), ("tick", "i4")]
 
 
@@ -49,7 +50,7 @@ class Definition:
         statistics: kernel ``statistics(state, params)`` -> tuple of floats, one per name in
             ``statistic_names``, called when an episode ends.
         draw: ``draw(state, params)`` -> Canvas.
-        frames_per_second: ``frames_per_second(params)`` -> steps per second of real time, for videos and play.
+        frames_per_second: ``frames_per_second(params)`` -> steps per second of real time, for videos.
         statistic_names: "score" and "perf" (0 … 1), then whatever else is worth knowing of an episode.
     """
 
@@ -116,7 +117,9 @@ class OceanVector:
         known = inspect.signature(cls.Params).parameters
         unknown = [name for name in params if name not in known]
         if unknown:
-            raise TypeError(f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+            raise TypeError(
+                f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}"
+            )
         return cls.Params(**params)
 
     def _allocate(self) -> None:
@@ -140,14 +143,17 @@ class OceanVector:
 
     @cached_property
     def _reset(self) -> Kernel:
-        return Kernel(reset_kernel, type(self).__name__, self.num_threads > 1, reset=self.definition.reset)
+        return shared_kernel(
+            reset_kernel, type(self).__name__, self.num_threads > 1, reset=self.definition.reset
+        )
 
     @cached_property
     def _step(self) -> Kernel:
         d = self.definition
         functions = {"reset": d.reset, "step": d.step, "statistics": d.statistics}
         check = is_valid_continuous if isinstance(self.single_action_space, Box) else is_valid_discrete
-        return Kernel(step_kernel, type(self).__name__, self.num_threads > 1, **functions, is_valid=kernel(check))
+        parallel = self.num_threads > 1
+        return shared_kernel(step_kernel, type(self).__name__, parallel, **functions, is_valid=check)
 
     @cached_property
     def _action_limits(self) -> npt.NDArray[np.int64]:
@@ -168,23 +174,32 @@ class OceanVector:
         """Begin new episodes everywhere and clear rewards, flags and statistics.
 
         Args:
-            seed: one seed for all (environment i then depends on it and i alone), or one per environment. None
-                goes on with the random streams as they are; the first reset then draws a seed of its own.
+            seed: one seed for all (environment i then depends on it and i alone), or one per environment.
+                None goes on with the random streams as they are; the first reset then draws a seed.
         """
         if seed is None and not self._states["rng_gamma"].any():
             seed = int(np.random.SeedSequence().generate_state(1)[0])
-        if seed is not None:
-            seeds = random.spawn_seeds(seed, self.num_envs) if np.ndim(seed) == 0 else seed  # type: ignore[arg-type]
-            self._states[...] = np.zeros((), self._states.dtype)
-            random.start_streams(self._states, np.asarray(seeds, np.uint64).reshape(self.num_envs))
+        seeds = random.spawn_seeds(seed, self.num_envs) if isinstance(seed, (int, np.integer)) else seed
         self.rewards[:] = 0
         self.terminations[:] = False
         self.truncations[:] = False
         self._sums[:] = 0
-        self.begin_episodes(np.ones(self.num_envs, np.bool_))
+        self.begin_episodes(np.ones(self.num_envs, np.bool_), seeds)
 
-    def begin_episodes(self, chosen: npt.NDArray[np.bool_]) -> None:
-        """Begin a new episode in every environment i where chosen[i] (N,) bool; the others go on."""
+    def begin_episodes(
+        self, chosen: npt.NDArray[np.bool_], seeds: Sequence[int] | npt.NDArray[np.uint64] | None = None
+    ) -> None:
+        """Begin a new episode in every environment i where chosen[i] (N,) bool; the others go on.
+
+        Args:
+            chosen: (N,) bool.
+            seeds: (N,) numbers below 2**64, where the random streams of the chosen ones start anew; None goes
+                on with the streams.
+        """
+        if seeds is not None:
+            starts = np.asarray(seeds, np.uint64).reshape(self.num_envs)
+            self._states[chosen] = np.zeros((), self._states.dtype)
+            random.start_streams(self._states, starts, chosen)
         with self._running():
             self._reset.call(self._kernel_states, self._kernel_params, self.observations, chosen)
 
@@ -192,7 +207,7 @@ class OceanVector:
         """One step of every environment.
 
         Args:
-            actions: (N,) integers for Discrete, (N, k) integers for MultiDiscrete, (N, *shape) floats for Box.
+            actions: integers (N,) for Discrete, (N, k) for MultiDiscrete; floats (N, *shape) for Box.
 
         Raises:
             ValueError: an action is not in the action space; it is named, and nothing was stepped.
@@ -221,15 +236,17 @@ class OceanVector:
         continuous = isinstance(space, Box)
         if given.size != self.num_envs * count or given.shape[:1] != (self.num_envs,):
             wanted = (self.num_envs, *(space.shape or ()))
-            raise ValueError(f"actions have shape {given.shape}; {self.num_envs} × {space} takes {wanted}")
+            raise ValueError(f"actions have shape {given.shape}; {self.num_envs} of {space} take {wanted}")
         if given.dtype.kind not in ("iuf" if continuous else "iu"):
-            raise ValueError(f"actions are {given.dtype}; {space} takes {'floats' if continuous else 'integers'}")
+            raise ValueError(
+                f"actions are {given.dtype}; {space} takes {'floats' if continuous else 'integers'}"
+            )
         wanted_dtype = np.float32 if continuous else np.int64
         return np.ascontiguousarray(given, wanted_dtype).reshape(self.num_envs, count)
 
     def _running(self) -> AbstractContextManager[Any]:
         if numba.config.DISABLE_JIT:
-            return np.errstate(over="ignore")  # the random streams wrap around on purpose
+            return np.errstate(all="ignore")  # integers wrap around and divisions by zero go on, as compiled
         if self.num_threads > 1:
             threads.use(self.num_threads)
         return _NOTHING

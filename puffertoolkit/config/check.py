@@ -1,12 +1,12 @@
-"""Everything that can be known to be wrong before anything is started: no process and no file is made here."""
+"""Everything that can be known to be wrong before anything starts: no process and no file is made here."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -17,15 +17,24 @@ from omegaconf.errors import OmegaConfBaseException
 
 from puffertoolkit.config import saved, sweep
 from puffertoolkit.config.compose import Composer
+from puffertoolkit.config.diagnose import NothingComposedError
 from puffertoolkit.config.faults import Fault, unique
 from puffertoolkit.config.keys import flatten
 from puffertoolkit.config.paths import conf_dir
-from puffertoolkit.config.signatures import section_faults
+from puffertoolkit.config.signatures import SUPPLIED, parameter_names, section_faults
 from puffertoolkit.config.suggest import did_you_mean, nearest_key
-from puffertoolkit.config.values import batch_faults, folder_faults, schema_fields, value_faults
+from puffertoolkit.config.targets import locate
+from puffertoolkit.config.values import (
+    batch_faults,
+    folder_faults,
+    missing_faults,
+    schema_fields,
+    value_faults,
+)
 from puffertoolkit.errors import UserError
 
 FREE_SECTIONS = ("env", "policy")
+FindRun = Callable[[str], Path]
 
 
 @dataclass
@@ -51,52 +60,57 @@ class Checked:
         return unique([*self.composition, *self.semantic])
 
 
-def preflight(options: Namespace) -> Checked:
+def preflight(options: Namespace, find_run: FindRun) -> Checked:
     """Check a command line, with all jobs that it makes.
 
     Args:
         options: As Hydra's own argument parser returns them.
+        find_run: Returns the run directory that a checkpoint belongs to; raises UserError if there is none.
     """
     overrides, faults = _parse(options.overrides)
     composer = Composer(options, overrides)
     faults += composer.search_path_faults()
-    if options.multirun or any(o.input_line == "hydra.mode=MULTIRUN" for o in overrides):
-        overrides = [*_configured_sweep(composer, overrides), *overrides]
-    else:
-        faults += [_needs_multirun(o) for o in overrides if o.is_sweep_override()]
-        overrides = [o for o in overrides if not o.is_sweep_override()]
-    for override in overrides:
-        override.config_loader = composer.loader
-    jobs = [_check_job(composer, _parse(lines)[0]) for lines in sweep.jobs(overrides)]
+    try:
+        if options.multirun or any(o.input_line == "hydra.mode=MULTIRUN" for o in overrides):
+            overrides = [*_configured_sweep(composer, overrides), *overrides]
+        else:
+            faults += [_needs_multirun(o) for o in overrides if o.is_sweep_override()]
+            overrides = [o for o in overrides if not o.is_sweep_override()]
+        for override in overrides:
+            override.config_loader = composer.loader  # which a glob of choices asks
+        jobs = [_check_job(composer, _parse(lines)[0], find_run) for lines in sweep.jobs(overrides)]
+    except NothingComposedError as error:
+        return Checked(OmegaConf.create(), [*faults, error.args[0]])
     swept = [o.key_or_group for o in overrides if o.is_sweep_override()]
     faults += _merged([job.composition for job in jobs], jobs, swept)
     semantic = _merged([job.semantic for job in jobs], jobs, swept)
-    if len({tuple(job.restoring) for job in jobs}) > 1:
+    if len({tuple(job.restoring) for job in jobs if job.restoring}) > 1:
         text = "the checkpoints of one sweep must share env and policy; evaluate these in separate commands"
         semantic.append(Fault(text))
     return Checked(jobs[0].cfg, faults, semantic, jobs[0].restoring)
 
 
 def _parse(lines: Sequence[str]) -> tuple[list[Override], list[Fault]]:
-    parser = OverridesParser.create()
-    overrides, faults = [], []
-    for line in lines:
-        try:
-            overrides.append(parser.parse_override(line))
-        except (HydraException, ValueError) as error:
-            detail = str(error).splitlines()[0] if "=" in line else "it has no '='"
-            faults.append(
-                Fault(
-                    f"'{line}' cannot be read ({detail}); write key=value or group=choice, "
-                    "and put quotes around a value with special characters: key='\"a, b\"'"
-                )
-            )
-    return overrides, faults
+    parsed = [_parse_line(line) for line in lines]
+    return [p for p in parsed if isinstance(p, Override)], [p for p in parsed if isinstance(p, Fault)]
+
+
+def _parse_line(line: str) -> Override | Fault:
+    try:
+        return OverridesParser.create().parse_override(line)
+    except (HydraException, ValueError) as error:
+        detail = str(error).splitlines()[0] if "=" in line else "it has no '='"
+        return Fault(
+            f"'{line}' cannot be read ({detail}); write key=value or group=choice, "
+            "and put quotes around a value with special characters: key='\"a, b\"'"
+        )
 
 
 def _needs_multirun(override: Override) -> Fault:
     key, _, value = str(override.input_line).partition("=")
-    return Fault(f"'{key}={value}' has several values: add -m to run a job for each, or write {key}=[...] for a list")
+    return Fault(
+        f"'{key}={value}' has several values: add -m to run a job for each, or write {key}=[...] for a list"
+    )
 
 
 def _configured_sweep(composer: Composer, overrides: Sequence[Override]) -> list[Override]:
@@ -108,19 +122,22 @@ def _configured_sweep(composer: Composer, overrides: Sequence[Override]) -> list
 
 
 def _merged(faults: list[list[Fault]], jobs: list[Checked], swept: list[str]) -> list[Fault]:
-    """Return the faults of all jobs, each once; what only some choices of a swept group bring, says so."""
-    counts = Counter(fault for of_job in faults for fault in set(of_job))
-    merged: dict[Fault, Fault] = {}
-    for of_job, job in zip(faults, jobs, strict=True):
-        made_with = [f"{group}={job.cfg.hydra.runtime.choices[group]}" for group in FREE_SECTIONS if group in swept]
-        for fault in of_job:
-            partial = made_with and counts[fault] < len(jobs)
-            text = f"{fault.text} (with {' '.join(made_with)})" if partial else fault.text
-            merged.setdefault(fault, replace(fault, text=text))
-    return list(merged.values())
+    """Return the faults of all jobs, each once, and with each the choices of a swept group that bring it."""
+    merged = []
+    for fault in unique(fault for of_job in faults for fault in of_job):
+        faulty = [job for job, of_job in zip(jobs, faults, strict=True) if fault in of_job]
+        notes = []
+        for group in swept:
+            choices = [str(job.cfg.hydra.runtime.choices.get(group)) for job in faulty]
+            if group in jobs[0].cfg.hydra.runtime.choices and set(choices) < {
+                str(job.cfg.hydra.runtime.choices[group]) for job in jobs
+            }:
+                notes.append(f"{group}={','.join(dict.fromkeys(choices))}")
+        merged.append(replace(fault, text=f"{fault.text} (with {' '.join(notes)})") if notes else fault)
+    return merged
 
 
-def _check_job(composer: Composer, overrides: Sequence[Override]) -> Checked:
+def _check_job(composer: Composer, overrides: Sequence[Override], find_run: FindRun) -> Checked:
     faults: list[Fault] = []
     choices, values = [], []
     for override in overrides:
@@ -132,10 +149,10 @@ def _check_job(composer: Composer, overrides: Sequence[Override]) -> Checked:
             faults += wrong
         else:
             choices.append(override)
-    run, run_faults = _saved_run(composer, choices, values)
+    run, run_faults = _saved_run(composer, choices, values, find_run)
     restoring: list[str] = []
     if run is not None:
-        saved.store_missing_choices(run, composer.groups())
+        saved.store_missing_choices(run, composer.groups)
         made_with = [f"{group}={choice}" for group, choice in run.choices.items()]
         choices = [*_parse(made_with)[0], *(o for o in choices if o.key_or_group not in run.choices)]
         restoring = [*made_with, *saved.restoring_overrides(run, composer.base(choices)[0])]
@@ -143,7 +160,7 @@ def _check_job(composer: Composer, overrides: Sequence[Override]) -> Checked:
     cfg, base_faults = composer.base(choices)
     faults += base_faults
     for override in values:
-        faults += composer.apply(cfg, override)
+        faults += [_with_way_to_add(cfg, override, fault) for fault in composer.apply(cfg, override)]
     faults += _added_keys(cfg)
     semantic = [*run_faults, *_semantic_faults(cfg)]
     if any(fault.key and not fault.place for fault in semantic):
@@ -154,7 +171,7 @@ def _check_job(composer: Composer, overrides: Sequence[Override]) -> Checked:
 
 
 def _saved_run(
-    composer: Composer, choices: Sequence[Override], values: Sequence[Override]
+    composer: Composer, choices: Sequence[Override], values: Sequence[Override], find_run: FindRun
 ) -> tuple[saved.SavedRun | None, list[Fault]]:
     """Return the run whose checkpoint this job evaluates, if it does."""
     cfg, _ = composer.base(choices)
@@ -163,10 +180,10 @@ def _saved_run(
             list(composer.apply(cfg, override))
     if OmegaConf.select(cfg, "mode") != "eval":
         return None, []
-    if not cfg.checkpoint:
+    if not OmegaConf.select(cfg, "checkpoint"):
         return None, [Fault("mode=eval needs a checkpoint: add checkpoint=<run directory>", "checkpoint")]
     try:
-        run = saved.load_run(saved.find_run(cfg.checkpoint))
+        run = saved.load_run(find_run(cfg.checkpoint))
     except UserError as error:
         return None, [Fault(str(error), "checkpoint")]
     asked = {o.key_or_group: o.value() for o in choices}
@@ -176,6 +193,26 @@ def _saved_run(
         if asked.get(group, choice) != choice
     ]
     return run, faults
+
+
+def _with_way_to_add(cfg: DictConfig, override: Override, fault: Fault) -> Fault:
+    """Say how to set a parameter which the class has and the YAML does not mention."""
+    section, _, name = override.key_or_group.partition(".")
+    if section not in FREE_SECTIONS or not fault.text.startswith("no key"):
+        return fault
+    if name in SUPPLIED[section]:
+        return replace(
+            fault, text=f"'{section}.{name}' cannot be set: it comes from {SUPPLIED[section][name]}"
+        )
+    if "did you mean" in fault.text:
+        return fault
+    try:
+        names = parameter_names(locate(cfg[section]["_target_"], list(cfg.trust)))
+    except (UserError, OmegaConfBaseException):
+        return fault
+    if name in names:
+        return replace(fault, text=f"{fault.text} in the YAML; add it with +{override.input_line}")
+    return replace(fault, text=f"{fault.text}{did_you_mean(nearest_key(name, names))}")
 
 
 def _added_keys(cfg: DictConfig) -> Iterator[Fault]:
@@ -189,19 +226,17 @@ def _added_keys(cfg: DictConfig) -> Iterator[Fault]:
 
 
 def _semantic_faults(cfg: DictConfig) -> Iterator[Fault]:
-    unresolved = list(_unresolved(cfg))
-    if unresolved:
-        yield from unresolved
+    unusable = list(_unresolved(cfg)) or list(missing_faults(cfg))
+    if unusable:
+        yield from unusable
         return
-    wrong_values = list(value_faults(cfg))
-    yield from wrong_values
-    if cfg.mode == "train" and not any(fault.key in ("vec.num_envs", "train.horizon") for fault in wrong_values):
+    yield from value_faults(cfg)
+    if cfg.mode == "train":
         yield from batch_faults(cfg)
     for section in FREE_SECTIONS:
-        if not OmegaConf.is_missing(cfg, section):
-            node: Any = OmegaConf.to_container(cfg[section], resolve=True)
-            if not _is_shipped(section, node, cfg.hydra.runtime.choices.get(section)):
-                yield from section_faults(section, node, list(cfg.trust))
+        node: Any = OmegaConf.to_container(cfg[section], resolve=True)
+        if not _is_shipped(section, node, cfg.hydra.runtime.choices.get(section)):
+            yield from section_faults(section, node, list(cfg.trust))
     yield from _directory_faults(cfg)
 
 

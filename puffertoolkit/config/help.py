@@ -30,18 +30,19 @@ Examples
 """
 TAIL = """\
 Options
-  -m, --multirun         run a job for each combination of comma-separated values
-  --cfg job              print the composed config and stop; --resolve fills it in
-  --info                 print where each part of the config comes from
-  --config-dir DIR       also take groups and choices from your own folder
-  --hydra-help           all of Hydra's options, among them shell completion
-  --version              print the version
+  -m, --multirun     run a job for each combination of comma-separated values
+  --cfg job          print the composed config and stop; --resolve fills it in
+  --info             print where each part of the config comes from
+  --config-dir DIR   take groups and choices from a folder of your own, too
+  --hydra-help       all of Hydra's options, among them shell completion
+  --version          print the version
 
 Going on
-  Your own environment or network: name its class, env._target_=my_pkg.MyEnv, and
-  allow its package, trust=[my_pkg]; +env.key=value adds a parameter.
-  Your own choices: mine/conf/env/my_env.yaml, then --config-dir mine/conf
-  env=my_env. Every run keeps its config in <run directory>/.hydra.
+  Your own environment: write its class and parameters (_target_: my_pkg.MyEnv)
+  to mine/conf/env/my_env.yaml, then run it with
+    --config-dir mine/conf env=my_env trust=[my_pkg]
+  A network goes to mine/conf/policy, a set of changes to mine/conf/experiment.
+  Every run keeps its config in .hydra in its directory.
 """
 
 
@@ -68,7 +69,7 @@ def help_text(options: Namespace, cfg: DictConfig) -> str:
 
 def _groups(composer: Composer, cfg: DictConfig) -> Iterator[str]:
     chosen = cfg.hydra.runtime.choices
-    for group, options in composer.groups().items():
+    for group, options in composer.groups.items():
         marked = [f"*{option}" if option == chosen.get(group) else option for option in options]
         yield _row(group, "  ".join(marked), 12)
 
@@ -90,7 +91,7 @@ def _settings(cfg: DictConfig, comments: dict[str, str]) -> Iterator[str]:
         choice = cfg.hydra.runtime.choices.get(section)
         yield ""
         yield f"Settings of {section}={choice}" if choice else f"Settings of {section}"
-        width = max(len(key) for key in inside) + 1
+        width = max(len(key) for key in inside) + 2
         for key, value in inside.items():
             yield _setting(key, value, comments.get(key, ""), width)
 

@@ -66,5 +66,5 @@ def _claim_or_exit(wanted: str, marker: str) -> Path:
         return claim(Path(wanted), marker)
     except OSError as error:
         # Hydra turns any Exception of a callback into a warning and would run the job all the same.
-        sys.stderr.write(f"The run directory '{wanted}' cannot be made: {error}. Choose another output_dir.\n")
+        sys.stderr.write(f"The folder '{wanted}' cannot be made: {error}. Choose another output_dir.\n")
         raise SystemExit(2) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,9 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
-from puffertoolkit.config.suggest import did_you_mean, nearest
 from puffertoolkit.errors import UserError
 
 SECTIONS = ("env", "policy")
-CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -35,35 +32,6 @@ class SavedRun:
     sections: dict[str, dict[str, Any]]
 
 
-def find_run(checkpoint: str) -> Path:
-    """Return the run directory that a checkpoint belongs to.
-
-    Args:
-        checkpoint: A run directory, or anything inside its `checkpoints` folder.
-
-    Raises:
-        UserError: it does not exist, belongs to no run, or the run has no checkpoint yet.
-    """
-    path = Path(checkpoint).expanduser()
-    if not path.exists():
-        parent = next(p for p in path.absolute().parents if p.exists())
-        missing = path.absolute().relative_to(parent).parts[0]
-        hint = nearest(missing, os.listdir(parent)) if parent.is_dir() else None
-        near = did_you_mean(os.path.relpath(parent / hint)) if hint else ""
-        raise UserError(f"checkpoint '{checkpoint}' does not exist{near}")
-    path = path.absolute()
-    candidates = [path, *(parent.parent for parent in (path, *path.parents) if parent.name == CHECKPOINTS)]
-    run = next((folder for folder in candidates if (folder / ".hydra" / "config.yaml").is_file()), None)
-    if run is None:
-        raise UserError(
-            f"checkpoint '{checkpoint}' belongs to no run: give a run directory, which holds "
-            f".hydra/config.yaml and {CHECKPOINTS}/, or a checkpoint in one"
-        )
-    if not (run / CHECKPOINTS).is_dir() or not any((run / CHECKPOINTS).iterdir()):
-        raise UserError(f"the run '{checkpoint}' has no checkpoint in its {CHECKPOINTS} folder yet")
-    return run
-
-
 def load_run(run: Path) -> SavedRun:
     """Read what a run directory says of the run.
 
@@ -73,7 +41,8 @@ def load_run(run: Path) -> SavedRun:
     try:
         config = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "config.yaml"))
         hydra = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "hydra.yaml"))
-        assert isinstance(config, dict) and isinstance(hydra, dict)
+        assert isinstance(config, dict)
+        assert isinstance(hydra, dict)
         choices = hydra["hydra"]["runtime"]["choices"]
         return SavedRun(
             run,
@@ -81,7 +50,7 @@ def load_run(run: Path) -> SavedRun:
             {section: dict(config[section]) for section in SECTIONS},
         )
     except (OSError, yaml.YAMLError, AssertionError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"the run '{run}' cannot be read: its .hydra files are damaged ({error!r})") from error
+        raise UserError(f"the run '{run}' cannot be read, its .hydra files are damaged: {error!r}") from error
 
 
 def store_missing_choices(run: SavedRun, groups: dict[str, list[str]]) -> None:
@@ -96,7 +65,7 @@ def store_missing_choices(run: SavedRun, groups: dict[str, list[str]]) -> None:
 
 
 def restoring_overrides(run: SavedRun, composed: DictConfig) -> list[str]:
-    """Return the overrides that turn `composed`, made with the run's choices, into the run's env and policy."""
+    """Return overrides that turn `composed`, made with the run's choices, into its env and policy."""
     lines: list[str] = []
     for section in SECTIONS:
         now: Any = OmegaConf.to_container(composed[section])

@@ -86,12 +86,12 @@ def _call_faults(
     name = target.__qualname__
     for key, value in given.items():
         if key in supplied:
-            yield Fault(f"'{path}.{key}' comes from {supplied[key]} and cannot be set here", f"{path}.{key}")
+            yield Fault(f"'{path}.{key}' cannot be set: it comes from {supplied[key]}", f"{path}.{key}")
         elif key not in parameters:
             if not takes_any:
                 hint = nearest(key, [other for other in parameters if other not in supplied])
                 hint = f"{path}.{hint}" if hint else None
-                text = f"{name} has no parameter '{key}' ('{path}.{key}'){did_you_mean(hint)}"
+                text = f"no key '{path}.{key}': {name} has no such parameter{did_you_mean(hint)}"
                 yield Fault(text, f"{path}.{key}")
         elif not hasattr(target, "Params") and not _fits(value, parameters[key].annotation):
             expected = _describe(parameters[key].annotation)

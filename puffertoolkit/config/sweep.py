@@ -14,8 +14,8 @@ MAX_PRODUCT = 64
 def jobs(overrides: Sequence[Override]) -> list[list[str]]:
     """Return the override lines of each job.
 
-    Every combination, as long as there are at most `MAX_PRODUCT`; beyond that each swept value once, the others
-    at their first. Of an interval, which a sweeper draws from, both ends stand for the rest.
+    Every combination, as long as there are at most `MAX_PRODUCT`; beyond that each swept value once, the
+    others at their first. Of an interval, which a sweeper draws from, both ends stand for the rest.
     """
     options = [_options(override) for override in overrides]
     if math.prod(len(lines) for lines in options) <= MAX_PRODUCT:

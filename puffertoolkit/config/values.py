@@ -40,6 +40,13 @@ def schema_fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str
             yield key, field
 
 
+def has_key(cfg: DictConfig, key: str) -> bool:
+    """Tell whether a dotted key is there and has a value, which may be null."""
+    section, _, name = key.rpartition(".")
+    node = OmegaConf.select(cfg, section) if section else cfg
+    return isinstance(node, DictConfig) and name in node
+
+
 def expectation(field: Field[Any]) -> str:
     """Return in words what a setting takes: "a number above 0", "one of muon, adam, adamw"."""
     if "choices" in field.metadata:
@@ -51,12 +58,17 @@ def expectation(field: Field[Any]) -> str:
     return f"{words}, or null" if optional else words
 
 
-def value_faults(cfg: DictConfig) -> Iterator[Fault]:
-    """Yield what is wrong with single values: missing ones, and those out of range or choice."""
+def missing_faults(cfg: DictConfig) -> Iterator[Fault]:
+    """Yield the settings that have no value."""
     for key, field in schema_fields():
-        if OmegaConf.is_missing(*_node_and_name(cfg, key)):
+        optional = "None" in str(field.type)
+        if not has_key(cfg, key) or (OmegaConf.select(cfg, key) is None and not optional):
             yield Fault(f"{key} has no value; it must be {expectation(field)}", key)
-            continue
+
+
+def value_faults(cfg: DictConfig) -> Iterator[Fault]:
+    """Yield the values that are out of range or choice, and a device that is not there."""
+    for key, field in schema_fields():
         value = OmegaConf.select(cfg, key)
         choices, bounds = field.metadata.get("choices"), field.metadata.get("range")
         if choices is not None and value not in choices:
@@ -68,7 +80,7 @@ def value_faults(cfg: DictConfig) -> Iterator[Fault]:
 
 
 def batch_faults(cfg: DictConfig) -> Iterator[Fault]:
-    """Yield what keeps the batch of `vec.num_envs * train.horizon` steps from falling into equal minibatches."""
+    """Yield what keeps the batch of `vec.num_envs * train.horizon` steps from being cut into minibatches."""
     num_agents, horizon, size = cfg.vec.num_envs, cfg.train.horizon, cfg.train.minibatch_size
     if min(num_agents, horizon, size) < 1 or (size % horizon == 0 and num_agents * horizon % size == 0):
         return
@@ -78,8 +90,8 @@ def batch_faults(cfg: DictConfig) -> Iterator[Fault]:
     above = min((value for value in works if value > size), default=None)
     nearest_values = " or ".join(str(value) for value in (below, above) if value is not None)
     yield Fault(
-        f"train.minibatch_size is {size}; it must be a multiple of train.horizon={horizon} and divide the batch of "
-        f"vec.num_envs={num_agents} * train.horizon={horizon} = {num_agents * horizon} steps; "
+        f"train.minibatch_size is {size}; it must be a multiple of train.horizon={horizon} and divide the "
+        f"batch of vec.num_envs={num_agents} * train.horizon={horizon} = {num_agents * horizon} steps; "
         f"the nearest values that do: {nearest_values}",
         "train.minibatch_size",
     )
@@ -90,24 +102,25 @@ def folder_faults(folder: str, key: str) -> Iterator[Fault]:
     path = Path(folder).absolute()
     existing = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
     if not existing.is_dir():
-        yield Fault(f"{key} is '{folder}', but '{existing}' is not a folder; choose another output_dir", key)
+        yield Fault(f"{key} is '{folder}', but '{existing}' is not a folder; choose another", key)
     elif not os.access(existing, os.W_OK | os.X_OK):
-        yield Fault(f"{key} is '{folder}', and '{existing}' cannot be written to; choose another output_dir", key)
+        yield Fault(f"{key} is '{folder}', and '{existing}' cannot be written to; choose another", key)
 
 
 def _device_faults(cfg: DictConfig) -> Iterator[Fault]:
     device = cfg.device
     if not DEVICE.fullmatch(device):
-        hint = did_you_mean("cuda" if device.lower().startswith("gpu") else nearest(device, ("auto", "cpu", "cuda", "mps")))
+        is_gpu = device.lower().startswith("gpu")
+        hint = did_you_mean("cuda" if is_gpu else nearest(device, ("auto", "cpu", "cuda", "mps")))
         yield Fault(f"device is '{device}'; it must be auto, cpu, cuda, cuda:N or mps{hint}", "device")
     elif device.startswith("cuda"):
         count = _cuda_devices()
         index = int(device.partition(":")[2] or 0)
         if index >= count:
             there = "no CUDA device" if count == 0 else f"only cuda:0 to cuda:{count - 1}"
-            yield Fault(f"device is '{device}', but Torch finds {there} here; use device=auto or device=cpu", "device")
+            yield Fault(f"device is '{device}', but Torch finds {there}; try device=auto or cpu", "device")
     elif device == "mps" and (platform.system(), platform.machine()) != ("Darwin", "arm64"):
-        yield Fault("device is 'mps', which only Macs with Apple silicon have; use device=auto or device=cpu", "device")
+        yield Fault("device is 'mps', which only Apple silicon has; try device=auto or cpu", "device")
 
 
 def _cuda_devices() -> int:
@@ -118,8 +131,3 @@ def _cuda_devices() -> int:
     except PackageNotFoundError:
         return 0
     return int(import_module("torch").cuda.device_count())
-
-
-def _node_and_name(cfg: DictConfig, key: str) -> tuple[DictConfig, str]:
-    section, _, name = key.rpartition(".")
-    return (OmegaConf.select(cfg, section) if section else cfg), name

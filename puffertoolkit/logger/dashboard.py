@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from puffertoolkit.logger import panels
-from puffertoolkit.logger.display import Display
+from puffertoolkit.logger.display import Display, Note
 from puffertoolkit.logger.progress import RunInfo
 
 MIN_WIDTH = 48
@@ -31,14 +31,15 @@ class Dashboard(Display):
     Args:
         info: The run.
         stream: The terminal.
+        note: Gives a line to show for the moment, or None.
     """
 
     # At most this often; when no row has come, the clock alone is no reason to draw more than once a second.
     INTERVAL_S = 0.25
     IDLE_INTERVAL_S = 1.0
 
-    def __init__(self, info: RunInfo, stream: TextIO) -> None:
-        super().__init__(info, stream)
+    def __init__(self, info: RunInfo, stream: TextIO, note: Note | None = None) -> None:
+        super().__init__(info, stream, note)
         self._error: Exception | None = None
         self.console = _Terminal(file=stream, force_terminal=True, highlight=False)
         self._live = Live(
@@ -89,7 +90,8 @@ class Dashboard(Display):
     def _render(self) -> RenderableType:
         if self._error is None:
             try:
-                return panels.render(self.progress, *self.console.size)
+                # The cursor rests on a line of its own, where the echo of ^C wraps no line of the picture.
+                return Group(panels.render(self.progress, *self.console.size), Text())
             except Exception as error:
                 self._error = error
         return Text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, TextIO
 
@@ -12,6 +12,8 @@ from puffertoolkit.errors import UserError
 from puffertoolkit.logger import formats
 from puffertoolkit.logger.paths import evaluate_command, shown_path
 from puffertoolkit.logger.progress import Progress, RunInfo
+
+Note = Callable[[], str | None]
 
 
 class LoggerSettings(Protocol):
@@ -27,10 +29,11 @@ class Display(ABC):
     Args:
         info: The run.
         stream: Where to write.
+        note: Gives a line to show for the moment, or None; for displays that draw by themselves.
     """
 
-    def __init__(self, info: RunInfo, stream: TextIO) -> None:
-        self.progress = Progress(info)
+    def __init__(self, info: RunInfo, stream: TextIO, note: Note | None = None) -> None:
+        self.progress = Progress(info, note)
         self.stream = stream
         self._broken = False
 
@@ -88,13 +91,16 @@ class Display(ABC):
         self.stop()
 
 
-def make_display(settings: LoggerSettings, info: RunInfo, stream: TextIO | None = None) -> Display:
+def make_display(
+    settings: LoggerSettings, info: RunInfo, stream: TextIO | None = None, note: Note | None = None
+) -> Display:
     """The display that suits the terminal and the config.
 
     Args:
         settings: The config's `logger`: `dashboard` is `on`, `off`, or `auto` (on in a terminal that can).
         info: The run.
         stream: Where to write; standard output by default.
+        note: Gives a line to show for the moment, or None, such as `Interrupt.note`; plain lines ignore it.
 
     Raises:
         UserError: `dashboard` is something else.
@@ -109,5 +115,5 @@ def make_display(settings: LoggerSettings, info: RunInfo, stream: TextIO | None 
     if choice not in ("auto", "on", "off"):
         raise UserError(f"logger.dashboard must be auto, on or off, and it is '{choice}'.")
     if choice == "on" or (choice == "auto" and can_draw(stream)):
-        return Dashboard(info, stream)
+        return Dashboard(info, stream, note)
     return PlainLines(info, stream, settings.print_interval_s)

@@ -6,6 +6,8 @@ side. No line is ever wider than the terminal, whatever the names and numbers ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import RenderableType
 from rich.panel import Panel
 from rich.text import Text
@@ -15,14 +17,21 @@ from puffertoolkit.logger.paths import shown_path
 from puffertoolkit.logger.progress import Progress
 
 # From this width on the tables stand beside the progress; below the other, in one column.
-WIDE = 130
+WIDE = 140
 NARROW = 60
 GAP = 3
 CHART_HEIGHT = 7
 
 ACCENT = "cyan"
 # Where an iteration's time goes, with the colour of its bar.
-PHASES = {"rollout": "cyan", "advantage": "magenta", "update": "green", "log": "yellow"}
+PHASES = {
+    "env": "cyan",
+    "policy": "blue",
+    "rollout": "cyan",
+    "advantage": "magenta",
+    "update": "green",
+    "log": "yellow",
+}
 LABELS = {
     "loss/policy": "policy loss",
     "loss/value": "value loss",
@@ -58,8 +67,15 @@ def render(progress: Progress, width: int, height: int) -> RenderableType:
         # A heading with nothing below it helps nobody.
         lines += [*summary, *([_fit(Text(), inner), *tables] if len(tables) > 1 else [])]
     title = Text(_printable(progress.info.env), f"not dim bold {ACCENT}")
+    note = progress.note() if progress.note else None
     return Panel(
-        Text("\n", no_wrap=True).join(lines), title=title, title_align="left", border_style="dim", width=width
+        Text("\n", no_wrap=True).join(lines),
+        title=title,
+        title_align="left",
+        subtitle=Text(_printable(note), "not dim yellow") if note else None,
+        subtitle_align="left",
+        border_style="dim",
+        width=width,
     )
 
 
@@ -89,21 +105,26 @@ def _summary(progress: Progress, width: int, chart_height: int) -> Block:
 
 
 def _counts(progress: Progress, width: int) -> Text:
-    short = width < NARROW
-    shown = formats.compact if short else "{:,}".format
-    text = Text.assemble((shown(progress.step), "bold"), (f" / {shown(progress.info.total_steps)}", ""))
-    if not short:
-        text.append(" steps")
-    if progress.sps is None:
-        speed = ("starting", "yellow")
-    else:
-        speed = (f"{formats.compact(progress.sps)} SPS", "bold")
-    gap = " " * (2 if short else 3)
-    text.append(gap).append(*speed)
-    text.append(gap).append(formats.duration(progress.elapsed_s()))
-    text.append("" if short else " elapsed", "dim")
-    text.append(gap).append(formats.duration(progress.left_s()), "bold").append(" left", "dim")
-    return text
+    long = _counts_text(progress, "{:,}".format, " steps", " elapsed", "   ")
+    return long if long.cell_len <= width else _counts_text(progress, formats.compact, "", "", "  ")
+
+
+def _counts_text(
+    progress: Progress, count: Callable[[float], str], steps: str, elapsed: str, gap: str
+) -> Text:
+    speed = (
+        ("starting", "yellow") if progress.sps is None else (f"{formats.compact(progress.sps)} SPS", "bold")
+    )
+    return Text.assemble(
+        (count(progress.step), "bold"),
+        f" / {count(progress.info.total_steps)}{steps}{gap}",
+        speed,
+        f"{gap}{formats.duration(progress.elapsed_s())}",
+        (elapsed, "dim"),
+        gap,
+        (formats.duration(progress.left_s()), "bold"),
+        (" left", "dim"),
+    )
 
 
 def _score(progress: Progress, width: int, chart_height: int) -> Block:
@@ -177,7 +198,7 @@ def _time(progress: Progress, width: int) -> Block:
             lines.append(
                 Text.assemble(
                     _fit(Text(_printable(name).replace("_", " "), "dim"), label),
-                    ("━" * filled, PHASES.get(name, "blue")),
+                    ("━" * filled, PHASES.get(name, "white")),
                     ("─" * (room - filled), "dim"),
                     (f"{share:5.0%}", "bold"),
                 )

@@ -20,6 +20,7 @@ def evaluate_command(run_dir: Path) -> str:
     """The command that evaluates a run, quoted for Hydra and for the shell."""
     value = str(run_dir)
     if not re.fullmatch(r"[\w./\-]+", value, re.ASCII):
-        # Hydra takes a backslash for itself unless a quote follows.
-        value = "'" + re.sub(r"(\\*)('|$)", r"\1\1\\\2", value).removesuffix("\\") + "'"
+        # Hydra takes a backslash as it stands, unless a quote follows, be it the closing one.
+        trailing = value[len(value.rstrip("\\")) :]
+        value = "'" + re.sub(r"(\\*)'", r"\1\1\\'", value) + trailing + "'"
     return f"python -m puffertoolkit mode=eval {shlex.quote(f'checkpoint={value}')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,18 @@ class Progress:
     """Where the run stands. Rows go in; a display reads it, perhaps from another thread.
 
     A value missing from a row, as an episode mean is when no episode ended, keeps its last value.
+
+    Args:
+        info: The run.
+        note: Gives a line to show for the moment, or None; asked at every drawing.
     """
 
     # The weight of the newest iteration in the speed and the times shown, which would flicker otherwise.
     SMOOTHING = 0.2
 
-    def __init__(self, info: RunInfo) -> None:
+    def __init__(self, info: RunInfo, note: Callable[[], str | None] | None = None) -> None:
         self.info = info
+        self.note = note
         self.values: dict[str, float] = {}
         self.score = History()
         self.phases_s: dict[str, float] = {}
@@ -122,4 +127,5 @@ class Progress:
         return max(left - (time.monotonic() - self._row_at_s), 0.0)
 
     def _smooth(self, old: float | None, new: float) -> float:
-        return new if old is None else old + self.SMOOTHING * (new - old)
+        # The first iteration compiles and warms up: it says nothing about those to come.
+        return new if self.rows < 2 or old is None else old + self.SMOOTHING * (new - old)

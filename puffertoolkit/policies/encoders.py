@@ -26,14 +26,16 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 class MLPEncoder(nn.Module):
     """A multi-layer perceptron over the flattened observation; its sizes come from the space.
 
-    Box observations of any shape are flattened, integer ones (bytes above all) divided by the space's high;
-    Discrete and MultiDiscrete ones become one-hot columns, MultiBinary ones 0/1.
+    Box observations of any shape are flattened, integer ones (bytes above all) divided by the space's high, or
+    one-hot encoded where they take few values; Discrete and MultiDiscrete ones become one-hot columns,
+    MultiBinary ones 0/1.
 
     Args:
         observation_space: of one agent.
         hidden_size: width of every layer and of the output.
         depth: number of layers.
         activation: relu, tanh, elu, gelu or silu, after every layer.
+        one_hot_limit: integers that take at most so many values are codes, not amounts; 0: they never are.
 
     Raises:
         UserError: a space that is not flat (Dict, Tuple, ...), an unknown activation, `depth` below 1.
@@ -45,11 +47,12 @@ class MLPEncoder(nn.Module):
         hidden_size: int,
         depth: int = 1,
         activation: str = "relu",
+        one_hot_limit: int = 16,
     ) -> None:
         super().__init__()
         if depth < 1:
             raise UserError(f"policy.encoder.depth is {depth}; an MLPEncoder needs at least 1 layer.")
-        self.features = make_features(observation_space)
+        self.features = make_features(observation_space, one_hot_limit)
         make_activation = _activation(activation)
         layers: list[nn.Module] = []
         size = self.features.size

@@ -7,7 +7,7 @@ and 1 elsewhere:
     i, f, o = sigmoid(W_ih x_t + W_hh h' + b),   g = tanh(W_ih x_t + W_hh h' + b)
     c_t = f c' + i g,   h_t = o tanh(c_t)
 
-`nn.LSTM` has no resets. The same steps recorded by autograd take about 1.4 times as long on a CPU, mostly
+`nn.LSTM` has no resets. The same steps recorded by autograd take 1.2 to 1.4 times as long on a CPU, mostly
 for memory: every intermediate of every step is a new allocation, and large ones are new pages. Here the
 steps write into what the gradient needs and nothing else, a block of steps at a time, so that the products
 with the weights are large enough to be efficient and their operands still lie in the cache.

@@ -63,8 +63,38 @@ class OneHot(nn.Module):
         return rows.scatter_(1, columns, 1.0)
 
 
-def make_features(space: spaces.Space[Any]) -> Numbers | OneHot:
+class Codes(nn.Module):
+    """Integer Box of few values (tiles, pieces): for each number a 0/1 column per value but the lowest.
+
+    The lowest value, as a rule "empty", is the one whose columns are all 0: a column for it would only repeat
+    what the others say.
+
+    Args:
+        count: numbers in one observation.
+        low: smallest value.
+        high: largest value.
+    """
+
+    values: Tensor
+
+    def __init__(self, count: int, low: int, high: int) -> None:
+        super().__init__()
+        self.size = count * (high - low)
+        self.register_buffer("values", torch.arange(low + 1, high + 1), persistent=False)
+
+    def forward(self, obs: Tensor, dtype: torch.dtype) -> Tensor:
+        """(batch, *shape) integers -> (batch, size) of `dtype`."""
+        matches = obs.reshape(obs.shape[0], -1, 1) == self.values.to(obs.dtype)
+        return matches.flatten(1).to(dtype)
+
+
+def make_features(space: spaces.Space[Any], one_hot_limit: int = 0) -> Numbers | OneHot | Codes:
     """Make the module that turns observations of `space` into rows of floats.
+
+    Args:
+        space: of one observation.
+        one_hot_limit: an integer Box whose numbers all take the same values, at most so many, is one-hot
+            encoded rather than scaled; 0 for never.
 
     Returns:
         A module with the attribute `size`, called as `module(obs, dtype)`:
@@ -73,8 +103,10 @@ def make_features(space: spaces.Space[Any]) -> Numbers | OneHot:
     Raises:
         UserError: the space is none of those supported, or holds no number at all.
     """
-    module: Numbers | OneHot
-    if isinstance(space, spaces.Box):
+    module: Numbers | OneHot | Codes
+    if isinstance(space, spaces.Box) and 2 < _num_codes(space) <= one_hot_limit:
+        module = Codes(int(np.prod(space.shape)), int(space.low.flat[0]), int(space.high.flat[0]))
+    elif isinstance(space, spaces.Box):
         module = Numbers(int(np.prod(space.shape)), _integer_scale(space))
     elif isinstance(space, spaces.MultiBinary):
         module = Numbers(int(np.prod(space.shape)))
@@ -87,6 +119,15 @@ def make_features(space: spaces.Space[Any]) -> Numbers | OneHot:
     if module.size == 0:
         raise UserError(f"The observation space {space} is empty: there is nothing to learn from.")
     return module
+
+
+def _num_codes(space: spaces.Box) -> int:
+    """How many values each number of an integer Box takes; 0 for floats, or where they differ."""
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    same = low.size > 0 and bool(np.all(low == low[0]) and np.all(high == high[0]))
+    if not same or not np.issubdtype(space.dtype, np.integer):
+        return 0
+    return int(high[0]) - int(low[0]) + 1
 
 
 def _integer_scale(space: spaces.Box) -> float | np.ndarray | None:

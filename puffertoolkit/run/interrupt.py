@@ -39,11 +39,17 @@ class Interrupt:
     ) -> None:
         self._restore()
 
+    def note(self) -> str | None:
+        """What to tell the user while the loop still finishes its work; None before any signal."""
+        return (
+            f"{self.signal_name}: saving and stopping soon; once more stops now" if self.requested else None
+        )
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # Nothing is printed here: a handler may run in the middle of another write to the terminal.
         if not self.requested:
-            self.requested = True
             self.signal_name = signal.Signals(number).name
+            self.requested = True
             return
         # An exit rather than a kill, so that the terminal and open files are left in order. With the earlier
         # handlers back, a third signal also cuts short whatever cleaning up is still going on.

@@ -235,6 +235,17 @@ def test_the_time_left_follows_from_steps_and_speed():
     assert progress.share == 1
 
 
+def test_the_first_iteration_which_compiles_does_not_weigh_on_the_speed():
+    progress = Progress(INFO)
+    for step, sps in ((1, 100), (2, 200_000), (3, 200_000)):
+        progress.update({"step": step, "sps": sps, "time/update_s": 20.0 if step == 1 else 1.0})
+    assert progress.sps == pytest.approx(200_000)
+    assert progress.phases_s == {"update": pytest.approx(1.0)}
+    for step in range(4, 200):
+        progress.update({"step": step, "sps": 100_000})
+    assert progress.sps == pytest.approx(100_000)
+
+
 def test_the_clock_goes_on_between_rows():
     progress = Progress(INFO)
     progress.update({"step": 1_000_000, "sps": 100_000, "uptime_s": 10})
@@ -288,6 +299,15 @@ def test_the_cursor_comes_back_whatever_happens():
     with pytest.raises(KeyboardInterrupt), Dashboard(INFO, stream):
         raise KeyboardInterrupt
     assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")
+
+
+def test_a_note_shows_without_any_row():
+    notes = [None]
+    stream = io.StringIO()
+    with make_display(settings("on"), INFO, stream, note=lambda: notes[0]):
+        assert "stopping soon" not in printed(stream)
+        notes[0] = "SIGINT: stopping soon"
+    assert "SIGINT: stopping soon" in printed(stream)
 
 
 def test_messages_stand_whole_above_the_picture():

@@ -135,7 +135,7 @@ def test_a_row_without_a_legal_action_is_the_users_error():
     with pytest.raises(UserError, match="forbids every action"):
         Categorical(torch.zeros(3, 4), mask)
     with pytest.raises(UserError, match="forbids every action"):
-        MultiCategorical(torch.zeros(4), (2, 2), torch.tensor([True, True, False, False]))
+        MultiCategorical(torch.zeros(5), (3, 2), torch.tensor([True, True, True, False, False]))
 
 
 def test_non_finite_logits_do_not_crash():

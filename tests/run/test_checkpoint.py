@@ -168,6 +168,16 @@ def test_keep_below_one_is_refused(tmp_path):
         save(tmp_path, 1, keep=0)
 
 
+def test_everything_is_on_the_disk_before_the_name_is_there(tmp_path, monkeypatch):
+    calls = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("fsync"), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append("replace"), replace(a, b)))
+    save(tmp_path, 1)
+    # Three files and their directory; then the name; then the directory which holds the name.
+    assert calls == ["fsync"] * 4 + ["replace", "fsync"]
+
+
 class Crash(BaseException):
     """Stands for a kill: no handler of ordinary errors sees it."""
 
@@ -357,7 +367,8 @@ def test_a_format_of_the_future_asks_for_an_upgrade(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "7", "{}", '{"format": 1}', '{"format": 1, "step": "x", "serial": 1, "score": null, "files": {}}',
+    ["", "[]", "7", "{}", '{"format": 1}',
+     '{"format": 1, "step": "x", "serial": 1, "score": null, "files": {}}',
      '{"format": 1, "step": 1, "serial": 1, "score": "x", "files": {}}',
      '{"format": 1, "step": 1, "serial": 1, "score": null, "files": []}',
      '{"format": 1, "step": 1, "serial": 1, "score": null, "files": {"weights.safetensors": 3}}'],
