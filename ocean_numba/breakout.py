@@ -223,7 +223,8 @@ def return_escaped(state: Any, params: Any) -> None:
 def is_clear(state: Any, params: Any, frames: int) -> bool:
     """Will the ball be in the open after so many frames, more than a pixel from all that it could meet?
 
-    The open is a rectangle: a ball that is there after one frame and after several met nothing in between.
+    The open is a rectangle: a ball that is there after one frame and after several met nothing in between. In
+    the first frame it may come from an edge, but not through the wall.
     """
     x = state.ball_x + frames * state.ball_vx
     y = state.ball_y + frames * state.ball_vy
@@ -231,6 +232,7 @@ def is_clear(state: Any, params: Any, frames: int) -> bool:
         x > 1
         and x + params.ball_width < params.width - 1
         and y > wall_bottom(params) + 1
+        and state.ball_y >= wall_bottom(params)
         and y + params.ball_height < paddle_y(params) - 1
     )
 

@@ -224,7 +224,7 @@ def meet_right_edge(state: Any, params: Any, direction: float) -> float:
     fastest = params.ball_max_speed_y
     vy = min(max(state.ball_vy + params.ball_speed_y_increment * direction, -fastest), fastest)
     state.ball_vx = -state.ball_vx
-    state.ball_vy = params.ball_speed_y_increment if abs(vy) < LEVEL_SPEED else vy
+    state.ball_vy = min(params.ball_speed_y_increment, fastest) if abs(vy) < LEVEL_SPEED else vy
     state.ball_x = min(max(state.ball_x, 0.0), float(params.width - params.ball_width))
     state.ball_y = min(max(state.ball_y, 0.0), float(params.height - params.ball_height))
     return HIT_REWARD

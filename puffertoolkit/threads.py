@@ -17,7 +17,7 @@ def share_cores() -> None:
 def set_threads(num_threads: int) -> int:
     """Give Torch `num_threads` threads (0: one per core this process may use); returns the number.
 
-    Call it before the first environment is made: importing Torch first lets the kernels share its OpenMP pool.
+    Call it before the first environment is made: where Torch was imported first, the kernels share its pool.
     """
     import torch
 

@@ -242,7 +242,10 @@ class OceanVector:
                 f"actions are {given.dtype}; {space} takes {'floats' if continuous else 'integers'}"
             )
         wanted_dtype = np.float32 if continuous else np.int64
-        return np.ascontiguousarray(given, wanted_dtype).reshape(self.num_envs, count)
+        rows = np.ascontiguousarray(given, wanted_dtype).reshape(self.num_envs, count)
+        return (
+            rows if rows.flags.writeable else rows.copy()
+        )  # Numba would compile again for a read-only array
 
     def _running(self) -> AbstractContextManager[Any]:
         if numba.config.DISABLE_JIT:

@@ -14,27 +14,22 @@ from puffertoolkit.config.targets import check_tree, locate
 from puffertoolkit.errors import UserError
 
 
-def build_env(
-    node: DictConfig, *, num_envs: int, num_threads: int | None = None, trust: Sequence[str] | None = None
-) -> Any:
-    """Build the environment of `cfg.env`: its class, called with `num_envs` and its own parameters.
+def build_env(node: DictConfig, *, trust: Sequence[str] | None = None, **supplied: int) -> Any:
+    """Build the environment of `cfg.env`: its class, called with its own parameters and what is supplied.
 
     Args:
         node: `cfg.env`.
-        num_envs: Copies of the environment.
-        num_threads: Threads that step them; left out for a class that does not take `num_threads`.
         trust: Packages that `_target_` may name besides the toolkit's own; by default `cfg.trust`.
+        supplied: `num_envs` copies and `num_threads` to step them; left out for a class that does not take
+            them.
 
     Raises:
         UserError: a `_target_` is not allowed or does not exist, or a parameter is refused by its class.
     """
     trust = _trusted(node, trust)
     resolved = _resolved(node, "env", trust)
-    supplied = {"num_envs": num_envs}
-    if num_threads is not None:
-        accepted = inspect.signature(locate(resolved["_target_"], trust)).parameters
-        supplied |= {"num_threads": num_threads} if "num_threads" in accepted else {}
-    return _build(resolved, "env", **supplied)
+    accepted = inspect.signature(locate(resolved["_target_"], trust)).parameters
+    return _build(resolved, "env", **{name: value for name, value in supplied.items() if name in accepted})
 
 
 def build_policy(

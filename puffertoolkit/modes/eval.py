@@ -55,7 +55,10 @@ def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
         metrics.write({"step": checkpoint.manifest["step"], **means})
     print_report(report)
     if evaluation.frames:
-        video = directory.videos / f"{session.env_name}_step_{checkpoint.manifest['step']}.{cfg.eval.video_format}"
+        video = (
+            directory.videos
+            / f"{session.env_name}_step_{checkpoint.manifest['step']}.{cfg.eval.video_format}"
+        )
         write_video(video, evaluation.frames, session.vector.frames_per_second)
         print(f"video     {shown_path(video)}")
     print(f"json      {shown_path(run_dir / 'eval.json')}")
@@ -72,9 +75,9 @@ def load_weights(session: Session, checkpoint: Checkpoint) -> None:
     for key, what in (("observation_space", "observations"), ("action_space", "actions")):
         if wanted[key] != found[key]:
             raise UserError(
-                f"The checkpoint {checkpoint.path} was trained on '{found['env']}' with the {what} {found[key]}; "
-                f"'{session.env_name}' as configured here has {wanted[key]}. Leave out env= and env.* overrides "
-                "to evaluate it on the environment it knows."
+                f"The checkpoint {checkpoint.path} was trained on '{found['env']}' with the {what} "
+                f"{found[key]}; '{session.env_name}' as configured here has {wanted[key]}. Leave out env= and "
+                "env.* overrides to evaluate it on the environment it knows."
             )
     try:
         session.policy.load_state_dict(checkpoint.weights)
@@ -177,5 +180,6 @@ def print_report(report: dict[str, Any]) -> None:
     console.print(table)
     if report["unfinished"]:
         console.print(
-            f"{report['unfinished']} episodes did not end within eval.max_steps and are not in the table.", style="yellow"
+            f"{report['unfinished']} episodes did not end within eval.max_steps and are not in the table.",
+            style="yellow",
         )

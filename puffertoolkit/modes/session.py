@@ -36,7 +36,9 @@ class Session:
         num_threads = set_threads(cfg.num_threads)
         device = resolve_device(cfg.device)
         seeds = SeedTree(cfg.seed)
-        vector = make_vector(cfg.vec.backend, partial(build_env, cfg.env, trust=list(cfg.trust)), num_envs, num_threads)
+        vector = make_vector(
+            cfg.vec.backend, partial(build_env, cfg.env, trust=list(cfg.trust)), num_envs, num_threads
+        )
         torch.manual_seed(seeds.policy_init)
         policy: nn.Module = build_policy(
             cfg.policy,
@@ -84,5 +86,7 @@ def resolve_device(name: str) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"device={name} cannot be used here ({reason}). Try device=auto or device=cpu.") from error
+        raise UserError(
+            f"device={name} cannot be used here ({reason}). Try device=auto or device=cpu."
+        ) from error
     return device

@@ -39,7 +39,7 @@ def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
     with (
         Interrupt() as interrupt,
         MetricsLog(run_dir, cfg.logger.tensorboard) as metrics,
-        make_display(cfg.logger, info) as display,
+        make_display(cfg.logger, info, note=interrupt.note) as display,
     ):
 
         def report(row: Row) -> None:

@@ -29,7 +29,9 @@ def _write_gif(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
     stride = max(1, round(fps / GIF_MAX_FPS))
     images = [Image.fromarray(frame).quantize(64) for frame in frames[::stride]]
     duration_ms = round(1000 * stride / fps)
-    images[0].save(path, save_all=True, append_images=images[1:], duration=duration_ms, loop=0, optimize=False)
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=duration_ms, loop=0, optimize=False
+    )
 
 
 def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) -> None:

@@ -26,9 +26,9 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 class MLPEncoder(nn.Module):
     """A multi-layer perceptron over the flattened observation; its sizes come from the space.
 
-    Box observations of any shape are flattened, integer ones (bytes above all) divided by the space's high, or
-    one-hot encoded where they take few values; Discrete and MultiDiscrete ones become one-hot columns,
-    MultiBinary ones 0/1.
+    Box observations of any shape are flattened. Integer ones (bytes above all) are divided by the space's
+    high, or one-hot encoded where they take few values; Discrete and MultiDiscrete ones become one-hot
+    columns, MultiBinary ones 0/1.
 
     Args:
         observation_space: of one agent.

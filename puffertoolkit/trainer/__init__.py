@@ -1,0 +1,1 @@
+"""PPO and its relatives: collect, estimate advantages, update."""

@@ -39,7 +39,7 @@ def advantage(
     deltas = experience.rewards + gamma * experience.next_values - experience.values
     # Where no agent was, whatever stands in the buffer must not flow backwards through the recursion.
     deltas = deltas.where(experience.masks, 0)
-    carry = (gamma * gae_lambda) * ~experience.ends
+    carry = (gamma * gae_lambda) * (~experience.ends).to(deltas.dtype)
     if ratios is not None:
         deltas *= ratios.clamp(max=rho_clip) if rho_clip is not None else ratios
         carry = carry * (ratios.clamp(max=c_clip) if c_clip is not None else ratios)
@@ -52,4 +52,6 @@ def explained_variance(values: Tensor, returns: Tensor, masks: Tensor) -> Tensor
     """Share of the variance of `returns` that `values` explain: 1 is perfect, 0 no better than the mean."""
     returns, values = returns[masks], values[masks]
     variance = returns.var(correction=0)
-    return torch.where(variance > 0, 1 - (returns - values).var(correction=0) / variance, variance.new_zeros(()))
+    return torch.where(
+        variance > 0, 1 - (returns - values).var(correction=0) / variance, variance.new_zeros(())
+    )

@@ -83,7 +83,9 @@ class Trainer:
     def _metrics(self, losses: Row) -> Row:
         episodes = self.vector.drain()
         # A mean over no episodes is no number: such an iteration has no row of it.
-        statistics = {f"env/{name}": value for name, value in episodes.items()} if episodes["episodes"] else {}
+        statistics = (
+            {f"env/{name}": value for name, value in episodes.items()} if episodes["episodes"] else {}
+        )
         # Rollout time is the environments' and the policy's; the two are improved by different means.
         env_s, self.collector.env_s = self.collector.env_s, 0.0
         times = self._clock.drain()

@@ -74,14 +74,16 @@ class Learner:
         device = experience.rewards.device
         if cfg.priority_alpha == 0:
             order = torch.randperm(experience.num_agents, generator=self._generator).to(device)
-            yield from ((index, None) for index in order.split(segments))
+            yield from ((index, None) for index in torch.split(order, segments))
             return
         beta = cfg.priority_beta + (1 - cfg.priority_beta) * progress
         for _ in range(max(1, experience.num_agents // segments)):
             estimates = self.advantage(experience, ratios).where(experience.masks, 0)
             probabilities = priorities(estimates, cfg.priority_alpha)
             # The draw is made on the CPU, where one seed gives one order whatever the device.
-            index = torch.multinomial(probabilities.cpu(), segments, True, generator=self._generator).to(device)
+            index = torch.multinomial(probabilities.cpu(), segments, True, generator=self._generator).to(
+                device
+            )
             weights = (experience.num_agents * probabilities[index]) ** -beta
             yield index, weights
 

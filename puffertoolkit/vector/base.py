@@ -84,6 +84,7 @@ class Vector(ABC):
     def render(self, index: int = 0) -> npt.NDArray[np.uint8]:
         """Environment `index` as an RGB image, (height, width, 3)."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release what the environments hold."""
 

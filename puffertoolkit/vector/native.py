@@ -20,8 +20,8 @@ class Native(Vector):
         missing = [name for name in BUFFERS if not hasattr(self.env, name)]
         if missing:
             raise UserError(
-                f"vec.backend=native needs an environment with the vector buffers; {type(self.env).__name__} lacks "
-                f"{', '.join(missing)}. Choose vec=serial for a Gymnasium environment."
+                f"vec.backend=native needs an environment with the vector buffers; {type(self.env).__name__} "
+                f"lacks {', '.join(missing)}. Choose vec=serial for a Gymnasium environment."
             )
         self.share_buffers(self.env)
 

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
-from ocean_numba.engine.random import spawn_seeds
 
+from ocean_numba.engine.random import spawn_seeds
 from puffertoolkit.errors import UserError
 from puffertoolkit.vector.base import BUFFERS, Rows, Vector
 

@@ -47,7 +47,7 @@ def test_the_traces_see_something(case, compiled):
 
 @pytest.mark.parametrize("case", ["breakout", "pong_continuous", "cartpole", "squared"])
 def test_two_threads_equal_one(case):
-    one, two = (trace(*CASES[case], 300, 33, num_threads) for num_threads in (1, 2))
+    one, two = (trace(*CASES[case], 150, 33, num_threads) for num_threads in (1, 2))
     assert_equal(one, two)
 
 
