@@ -9,8 +9,6 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from puffertoolkit.threads import share_cores
-
 
 def run(cfg: DictConfig) -> Any:
     """Do what `cfg.mode` names, in the run directory that Hydra made for this job.
@@ -20,6 +18,5 @@ def run(cfg: DictConfig) -> Any:
     Returns:
         What the mode returns: an exit status, or a dict of results with the most telling ones first.
     """
-    share_cores()
     mode = import_module(f"puffertoolkit.modes.{cfg.mode}")
     return mode.run(cfg, Path(HydraConfig.get().runtime.output_dir))

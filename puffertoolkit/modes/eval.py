@@ -76,8 +76,8 @@ def load_weights(session: Session, checkpoint: Checkpoint) -> None:
         if wanted[key] != found[key]:
             raise UserError(
                 f"The checkpoint {checkpoint.path} was trained on '{found['env']}' with the {what} "
-                f"{found[key]}; '{session.env_name}' as configured here has {wanted[key]}. Leave out env= and "
-                "env.* overrides to evaluate it on the environment it knows."
+                f"{found[key]}; '{session.env_name}' as configured here has {wanted[key]}. Leave out env= "
+                "and env.* overrides to evaluate it on the environment it knows."
             )
     try:
         session.policy.load_state_dict(checkpoint.weights)
