@@ -195,8 +195,12 @@ def move_paddles(state: Any, params: Any, frames: int, direction: float) -> None
 @kernel
 def move_ball(state: Any, params: Any, frames: int) -> None:
     """Top and bottom turn the ball, which may fly beyond them for a frame."""
-    state.ball_x += frames * state.ball_vx
-    state.ball_y += frames * state.ball_vy
+    x, y = state.ball_x, state.ball_y
+    # Not by a product: the ball comes back to where it was, where its rounding would decide on a hit.
+    for _ in range(frames):
+        x += state.ball_vx
+        y += state.ball_vy
+    state.ball_x, state.ball_y = x, y
     if state.ball_y < 0 or state.ball_y + params.ball_height > params.height:
         state.ball_vy = -state.ball_vy
 

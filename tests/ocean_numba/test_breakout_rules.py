@@ -1,4 +1,4 @@
-"""Breakout rule by rule: a state is set up, a step made, and the result compared with what hand and head say."""
+"""Breakout rule by rule: a state is set up, a step made, the result compared with a sum done by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once per machine, anew when anything they reach has changed, and within bounds."""
+"""How kernels are compiled: once per machine, anew when what they reach has changed, within bounds."""
 
 import importlib.util
 import json
@@ -56,7 +56,7 @@ def through_module(x):
 
 @pytest.fixture
 def author(tmp_path, monkeypatch):
-    """author(constant, operator, factor) -> the two functions of a freshly written module with a callee elsewhere."""
+    """author(constant=2) -> the two functions of a freshly written module, which call another module's."""
     monkeypatch.syspath_prepend(tmp_path)
     names = iter(f"written_for_fingerprints_{i}" for i in range(99))
 
@@ -135,7 +135,7 @@ for name, params in (
 
 
 def test_no_index_leaves_its_array(python, tmp_path):
-    """Over 200,000 random steps of each environment; with a cache of its own, since checks are compiled in."""
+    """Over 200,000 random steps of each environment; its own cache, since the checks are compiled in."""
     printed = python(BOUNDS, NUMBA_BOUNDSCHECK=1, NUMBA_CACHE_DIR=tmp_path)
     assert [line.split()[0] for line in printed.splitlines()] == ["Breakout", "Cartpole", "Pong", "Squared"]
 

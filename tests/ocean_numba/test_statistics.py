@@ -47,8 +47,8 @@ RANDOM = [
 
 @pytest.mark.parametrize(("name", "params", "episodes", "measured", "returned", "lasted"), RANDOM)
 def test_a_random_player(name, params, episodes, measured, returned, lasted):
-    # The frames that are left of a step when an episode ends, 1.5 of 4 in the mean, count in no episode here but
-    # in the next one in the original: hence the 0.375 steps.
+    # The frames that are left of a step when an episode ends, 1.5 of 4 in the mean, count in no episode here
+    # but in the next one in the original: hence the 0.375 steps.
     env = getattr(ocean_numba, name)(num_envs=1024, **params)
     env.reset(1)
     played = play(env, random_player(env, 2), episodes)

@@ -1,4 +1,4 @@
-"""The engine's own promises: buffers in place, same-step reset, final observations, statistics drained once."""
+"""The engine's own promises: buffers in place, same-step reset, final observations, statistics once."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Play several configurations and keep every buffer: python trace.py OUTPUT.npz [STEPS [NUM_ENVS [THREADS]]]."""
+"""Play several configurations and keep every buffer: trace.py OUTPUT.npz [STEPS [NUM_ENVS [THREADS]]]."""
 
 import sys
 
