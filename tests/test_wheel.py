@@ -1,6 +1,7 @@
 """The wheel alone: what it holds, and that it runs from an empty folder."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -15,7 +16,19 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     target = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(target), str(ROOT)]
+    # Built from a copy: setuptools leaves a build/ behind, and would pack what stands in an old one.
+    left_out = shutil.ignore_patterns(".*", "build", "outputs", "tests", "*.egg-info", "__pycache__")
+    source = shutil.copytree(ROOT, target / "source", ignore=left_out)
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(target),
+        str(source),
+    ]
     built = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=target)
     assert built.returncode == 0, built.stdout + built.stderr
     return next(target.glob("*.whl"))

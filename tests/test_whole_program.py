@@ -191,3 +191,11 @@ def test_twenty_seconds_of_training_improve_the_score(tmp_path):
     scores = [row["env/score"] for row in rows(tmp_path / run_directory(result)) if "env/score" in row]
     assert scores[0] < 2
     assert scores[-1] >= 5
+
+
+def test_says_so_while_kernels_compile_for_the_first_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    first, _ = train(tmp_path, "env=squared")
+    again, _ = train(tmp_path, "env=squared")
+    assert "compiling the kernels of squared" in first.stdout
+    assert "compiling" not in again.stdout

@@ -10,7 +10,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from puffertoolkit.config.schema import TrainConfig
-from puffertoolkit.logger.display import make_display
+from puffertoolkit.logger.choice import make_display
 from puffertoolkit.logger.metrics import MetricsLog
 from puffertoolkit.logger.progress import RunInfo
 from puffertoolkit.modes.session import Session, policy_summary

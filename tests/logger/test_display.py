@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from puffertoolkit.errors import UserError
 from puffertoolkit.logger import dashboard as dashboard_module
+from puffertoolkit.logger.choice import make_display
 from puffertoolkit.logger.dashboard import Dashboard
-from puffertoolkit.logger.display import make_display
 from puffertoolkit.logger.paths import evaluate_command, shown_path
 from puffertoolkit.logger.plain import PlainLines, line
 from puffertoolkit.logger.progress import History, Progress, RunInfo
