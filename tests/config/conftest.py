@@ -2,9 +2,18 @@ import textwrap
 
 import pytest
 from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
 
 from puffertoolkit.config.check import preflight
 from puffertoolkit.run.directory import find_run
+
+
+@pytest.fixture(autouse=True)
+def _forget_choices():
+    """A choice that a command line registers with Hydra because its file is gone ends with its test."""
+    yield
+    for group in ("env", "policy"):
+        ConfigStore.instance().repo.pop(group, None)
 
 
 @pytest.fixture
