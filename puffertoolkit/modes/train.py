@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +21,6 @@ from puffertoolkit.trainer.trainer import Row, Trainer
 
 def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
     """Train as `cfg` says; returns the last metrics."""
-    begun = time.perf_counter()
     directory = RunDirectory(run_dir)
     train = cast(TrainConfig, OmegaConf.to_object(cfg.train))
     session = Session.build(cfg, cfg.vec.num_envs)
@@ -43,8 +41,6 @@ def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
     ):
 
         def report(row: Row) -> None:
-            if not last:
-                display.message(f"first iteration done {time.perf_counter() - begun:.1f} s after the start")
             last.update(row)
             metrics.write(row)
             display.update(row)
