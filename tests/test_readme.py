@@ -52,6 +52,17 @@ def test_python_runs(code):
     exec(compile(code, "README.md", "exec"), {})
 
 
+def test_mistakes_read_as_shown(tmp_path):
+    shown = next(block for kind, block in BLOCKS if kind == "text")
+    command, _, wanted = shown.partition("\n")
+    arguments = shlex.split(command.removeprefix("$ python"))
+    result = subprocess.run(
+        [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 2
+    assert result.stdout + result.stderr == wanted
+
+
 def test_the_two_commands_come_first():
     kind, first = BLOCKS[0]
     assert kind == "sh"

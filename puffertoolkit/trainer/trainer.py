@@ -13,6 +13,8 @@ from torch import nn
 
 from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.seeding import SeedTree
+from puffertoolkit.trainer.experience import Experience
+from puffertoolkit.trainer.finite import require_finite_losses, require_finite_rewards
 from puffertoolkit.trainer.optim import Optimizer, scheduled_lr
 from puffertoolkit.trainer.rollout import Collector
 from puffertoolkit.trainer.update import Learner
@@ -55,25 +57,35 @@ class Trainer:
             report: gets the metrics of every iteration.
             save: called every `checkpoint_interval_s` and at the end.
             should_stop: asked after every iteration.
+
+        Raises:
+            UserError: a reward, a loss or a gradient is not finite; nothing is saved from then on.
         """
         torch.manual_seed(self.seeds.policy_sampling)
         self.vector.reset(self.seeds.envs)
         last_save = time.monotonic()
+        losses: Row = {}
         while self.progress < 1 and not should_stop():
             self._clock.start()
             self.optimizer.set_lr(scheduled_lr(self.cfg, self.progress))
             experience = self.collector.collect()
             self._clock.lap("time/rollout_s")
-            losses = self.learner.update(experience, self.progress)
+            require_finite_rewards(experience, self.step)
+            losses, before = self._update(experience), losses
             self._clock.lap("time/update_s")
             self.step += int(experience.masks.sum())
             self.epoch += 1
-            report(self._metrics({name: value.item() for name, value in losses.items()}))
+            require_finite_losses(losses, before, self.step)
+            report(self._metrics(losses))
             if time.monotonic() - last_save > self.cfg.checkpoint_interval_s:
                 save()
                 last_save = time.monotonic()
             self._clock.lap("time/log_s")
         save()
+
+    def _update(self, experience: Experience) -> Row:
+        # All numbers of an update are read here at once: reading one makes a GPU wait.
+        return {name: value.item() for name, value in self.learner.update(experience, self.progress).items()}
 
     @property
     def progress(self) -> float:

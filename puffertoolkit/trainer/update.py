@@ -96,7 +96,8 @@ def priorities(advantages: Tensor, alpha: float) -> Tensor:
     weights = advantages.abs().sum(0).pow(alpha)
     total = weights.sum()
     uniform = torch.full_like(weights, 1 / weights.numel())
-    return torch.where(total > 0, weights / total, uniform)
+    # Not finite: whatever is drawn, the loss will tell; a sampler that dies first would hide it.
+    return torch.where((total > 0) & torch.isfinite(total), weights / total, uniform)
 
 
 __all__ = ["Learner", "masked_mean", "priorities"]
