@@ -11,7 +11,7 @@ from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.policies.interfaces import ActorCritic
 from puffertoolkit.trainer.advantage import advantage, explained_variance
 from puffertoolkit.trainer.experience import Experience
-from puffertoolkit.trainer.loss import masked_mean, ppo_loss
+from puffertoolkit.trainer.loss import ppo_loss
 from puffertoolkit.trainer.optim import Optimizer
 
 
@@ -98,6 +98,3 @@ def priorities(advantages: Tensor, alpha: float) -> Tensor:
     uniform = torch.full_like(weights, 1 / weights.numel())
     # Not finite: whatever is drawn, the loss will tell; a sampler that dies first would hide it.
     return torch.where((total > 0) & torch.isfinite(total), weights / total, uniform)
-
-
-__all__ = ["Learner", "masked_mean", "priorities"]
