@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 def share_cores() -> None:
@@ -15,6 +16,13 @@ def share_cores() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
+def available_cpus() -> int:
+    """How many CPUs this process may use, which in a container can be fewer than the machine has."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def set_threads(num_threads: int) -> int:
     """Give Torch `num_threads` threads (0: one per core this process may use); returns the number.
 
@@ -22,7 +30,6 @@ def set_threads(num_threads: int) -> int:
     """
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chosen = num_threads or cores
+    chosen = num_threads or available_cpus()
     torch.set_num_threads(chosen)
     return chosen

@@ -243,9 +243,8 @@ class OceanVector:
             )
         wanted_dtype = np.float32 if continuous else np.int64
         rows = np.ascontiguousarray(given, wanted_dtype).reshape(self.num_envs, count)
-        return (
-            rows if rows.flags.writeable else rows.copy()
-        )  # Numba would compile again for a read-only array
+        # Numba would compile again for a read-only array.
+        return rows if rows.flags.writeable else rows.copy()
 
     def _running(self) -> AbstractContextManager[Any]:
         if numba.config.DISABLE_JIT:

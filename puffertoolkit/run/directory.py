@@ -23,8 +23,9 @@ from puffertoolkit.run.manifest import (
     latest_checkpoint,
     read_manifest_or_suggest,
 )
-from puffertoolkit.run.provenance import available_cpus, git_state, machine, versions
+from puffertoolkit.run.provenance import git_state, machine, versions
 from puffertoolkit.seeding import SeedTree
+from puffertoolkit.threads import available_cpus
 
 
 class RunDirectory:

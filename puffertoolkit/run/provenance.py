@@ -14,6 +14,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from puffertoolkit.threads import available_cpus
+
 PACKAGES = ("puffertoolkit", "torch", "numba", "numpy", "gymnasium", "hydra-core")
 DIFF_LIMIT_BYTES = 1_000_000
 UNTRACKED_LIMIT = 50
@@ -53,13 +55,6 @@ def machine() -> dict[str, str | int]:
         "processor": platform.machine(),
         "cpu_count": available_cpus(),
     }
-
-
-def available_cpus() -> int:
-    """How many CPUs this process may use, which in a container can be fewer than the machine has."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def git_state(package_dir: Path) -> GitState:

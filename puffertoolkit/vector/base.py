@@ -12,8 +12,11 @@ from gymnasium import Space
 Rows = tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.float64]]]
 
 
-class Vector(ABC):
-    """N agents in preallocated buffers, which the backend owns and fills in place.
+BUFFERS = ("observations", "rewards", "terminations", "truncations", "final_observations", "masks")
+
+
+class Buffers:
+    """N agents in preallocated arrays, which their owner fills in place.
 
     Attributes:
         num_agents: N; the rows of one environment are contiguous.
@@ -36,6 +39,30 @@ class Vector(ABC):
     truncations: npt.NDArray[np.bool_]
     final_observations: npt.NDArray[Any]
     masks: npt.NDArray[np.bool_]
+
+    def share_buffers(self, source: Any) -> None:
+        """Take over the buffers of an object that has them under the same names."""
+        self.num_agents = source.num_agents
+        self.single_observation_space = source.single_observation_space
+        self.single_action_space = source.single_action_space
+        for name in BUFFERS:
+            setattr(self, name, getattr(source, name))
+
+    def allocate_buffers(self, num_agents: int, observation: Space[Any], action: Space[Any]) -> None:
+        """Make buffers for `num_agents` rows of these spaces."""
+        shape = (num_agents, *(observation.shape or ()))
+        self.num_agents = num_agents
+        self.single_observation_space, self.single_action_space = observation, action
+        self.observations = np.zeros(shape, observation.dtype)
+        self.final_observations = np.zeros(shape, observation.dtype)
+        self.rewards = np.zeros(num_agents, np.float32)
+        self.terminations = np.zeros(num_agents, np.bool_)
+        self.truncations = np.zeros(num_agents, np.bool_)
+        self.masks = np.ones(num_agents, np.bool_)
+
+
+class Vector(Buffers, ABC):
+    """The buffers, and the calls that fill them."""
 
     @abstractmethod
     def reset(self, seed: int) -> None:
@@ -87,26 +114,3 @@ class Vector(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release what the environments hold."""
-
-    def share_buffers(self, source: Any) -> None:
-        """Take over the buffers of an object that has them under the same names."""
-        self.num_agents = source.num_agents
-        self.single_observation_space = source.single_observation_space
-        self.single_action_space = source.single_action_space
-        for name in BUFFERS:
-            setattr(self, name, getattr(source, name))
-
-    def allocate_buffers(self, num_agents: int, observation: Space[Any], action: Space[Any]) -> None:
-        """Make buffers for `num_agents` rows of these spaces."""
-        shape = (num_agents, *(observation.shape or ()))
-        self.num_agents = num_agents
-        self.single_observation_space, self.single_action_space = observation, action
-        self.observations = np.zeros(shape, observation.dtype)
-        self.final_observations = np.zeros(shape, observation.dtype)
-        self.rewards = np.zeros(num_agents, np.float32)
-        self.terminations = np.zeros(num_agents, np.bool_)
-        self.truncations = np.zeros(num_agents, np.bool_)
-        self.masks = np.ones(num_agents, np.bool_)
-
-
-BUFFERS = ("observations", "rewards", "terminations", "truncations", "final_observations", "masks")

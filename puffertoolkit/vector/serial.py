@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from ocean_numba.engine.random import spawn_seeds
 from puffertoolkit.errors import UserError
-from puffertoolkit.vector.base import BUFFERS, Rows, Vector
+from puffertoolkit.vector.base import BUFFERS, Buffers, Rows, Vector
 
 
 class Serial(Vector):
@@ -80,13 +80,11 @@ def _as_rows(env: Any) -> Any:
     )
 
 
-class GymnasiumRow:
+class GymnasiumRow(Buffers):
     """One Gymnasium environment as a vector of one agent, with same-step reset.
 
     Score is the episode's return: Gymnasium knows no other.
     """
-
-    num_agents = 1
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         observation, action = env.observation_space, env.action_space
@@ -101,15 +99,8 @@ class GymnasiumRow:
                     "A Gymnasium wrapper such as FlattenObservation can turn it into one of them."
                 )
         self.env = env
-        self.single_observation_space, self.single_action_space = observation, action
+        self.allocate_buffers(1, observation, action)
         self._start = int(action.start) if isinstance(action, Discrete) else 0
-        shape = (1, *(observation.shape or ()))
-        self.observations = np.zeros(shape, observation.dtype)
-        self.final_observations = np.zeros(shape, observation.dtype)
-        self.rewards = np.zeros(1, np.float32)
-        self.terminations = np.zeros(1, np.bool_)
-        self.truncations = np.zeros(1, np.bool_)
-        self.masks = np.ones(1, np.bool_)
         self._return, self._length = 0.0, 0
         self._sums = np.zeros(3)  # episodes, returns, lengths since the last drain
 

@@ -22,6 +22,7 @@ from puffertoolkit.run.checkpoint import save_checkpoint
 from puffertoolkit.run.directory import RunDirectory, config_hash, find_run
 from puffertoolkit.run.provenance import GitState, git_state
 from puffertoolkit.seeding import SeedTree
+from puffertoolkit.threads import available_cpus
 
 CONFIG = OmegaConf.create({"seed": 7, "num_threads": 0, "env": {"width": 8, "height": "${env.width}"}})
 
@@ -71,7 +72,7 @@ def test_the_record_says_what_ran_where_and_with_which_seeds(tmp_path, monkeypat
 def test_without_a_number_all_the_cpus_are_the_threads(tmp_path):
     run = RunDirectory(tmp_path)
     run.write_provenance(CONFIG, [])
-    assert json.loads(run.provenance.read_text())["num_threads"] == provenance.available_cpus()
+    assert json.loads(run.provenance.read_text())["num_threads"] == available_cpus()
 
 
 def test_no_environment_variable_reaches_the_record(tmp_path, monkeypatch):
