@@ -100,7 +100,8 @@ class GymnasiumRow(Buffers):
                 )
         self.env = env
         self.allocate_buffers(1, observation, action)
-        self._start = int(action.start) if isinstance(action, Discrete) else 0
+        # Policies count actions from 0; the environment gets them as its space does.
+        self._start = action.start if isinstance(action, (Discrete, MultiDiscrete)) else 0
         self._return, self._length = 0.0, 0
         self._sums = np.zeros(3)  # episodes, returns, lengths since the last drain
 
@@ -116,8 +117,7 @@ class GymnasiumRow(Buffers):
 
     def step(self, actions: npt.NDArray[Any]) -> None:
         """Step with the one row of `actions`; an end begins the next episode at once."""
-        discrete = isinstance(self.single_action_space, Discrete)
-        action = int(actions[0]) + self._start if discrete else actions[0]
+        action = actions[0] + self._start
         observation, reward, terminated, truncated, _ = self.env.step(action)
         self.rewards[0] = reward
         self.terminations[0] = terminated

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Dict, Discrete
+from gymnasium.spaces import Dict, Discrete, MultiDiscrete
 
 import ocean_numba
 from puffertoolkit.errors import UserError
@@ -136,6 +136,26 @@ def test_discrete_actions_that_start_elsewhere():
     vector.step(np.array([0, 1, 2]))
     assert vector.final_observations.tolist() == [5, 6, 7]
     assert vector.truncations.all()
+
+
+def test_multidiscrete_actions_that_start_elsewhere():
+    received = []
+
+    class Pair(gymnasium.Env):
+        observation_space, action_space = Discrete(2), MultiDiscrete([2, 3], start=[4, -1])
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            assert action in self.action_space
+            received.append(action.tolist())
+            return 0, 0.0, False, False, {}
+
+    vector = make_vector("serial", Pair, 2)
+    vector.reset(0)
+    vector.step(np.array([[0, 0], [1, 2]]))
+    assert received == [[4, -1], [5, 1]]
 
 
 def test_what_cannot_be_carried_is_refused():
