@@ -18,24 +18,39 @@ from torch import Tensor, nn
 from puffertoolkit.errors import UserError
 from puffertoolkit.policies.distributions import Categorical, DiagonalNormal, MultiCategorical
 from puffertoolkit.policies.init import POLICY_GAIN, orthogonal_linear
+from puffertoolkit.policies.interfaces import Distribution
 
 INITIAL_LOG_STD = 0.0
 """Where the log standard deviation of Box actions starts: a standard deviation of 1."""
 
 
-class DiscreteHead(nn.Module):
+class ActionHead(nn.Module):
+    """A linear layer, and what its outputs mean."""
+
+    linear: nn.Linear
+
+    def distribution(self, outputs: Tensor) -> Distribution:
+        """Outputs of `linear` (*batch, k) -> distribution over (*batch, *action) actions."""
+        raise NotImplementedError
+
+    def forward(self, hidden: Tensor) -> Distribution:
+        """(*batch, hidden) -> distribution over (*batch, *action) actions."""
+        return self.distribution(self.linear(hidden))
+
+
+class DiscreteHead(ActionHead):
     """Logits of one choice among `n`."""
 
     def __init__(self, hidden_size: int, n: int) -> None:
         super().__init__()
         self.linear = orthogonal_linear(hidden_size, n, POLICY_GAIN)
 
-    def forward(self, hidden: Tensor) -> Categorical:
-        """(*batch, hidden) -> distribution over (*batch) actions."""
-        return Categorical(self.linear(hidden))
+    def distribution(self, outputs: Tensor) -> Categorical:
+        """Outputs of `linear` (*batch, n) -> distribution over (*batch) actions."""
+        return Categorical(outputs)
 
 
-class MultiDiscreteHead(nn.Module):
+class MultiDiscreteHead(ActionHead):
     """Logits of several independent choices, of `nvec` values each."""
 
     def __init__(self, hidden_size: int, nvec: tuple[int, ...]) -> None:
@@ -43,12 +58,12 @@ class MultiDiscreteHead(nn.Module):
         self.nvec = nvec
         self.linear = orthogonal_linear(hidden_size, sum(nvec), POLICY_GAIN)
 
-    def forward(self, hidden: Tensor) -> MultiCategorical:
-        """(*batch, hidden) -> distribution over (*batch, len(nvec)) actions."""
-        return MultiCategorical(self.linear(hidden), self.nvec)
+    def distribution(self, outputs: Tensor) -> MultiCategorical:
+        """Outputs of `linear` (*batch, sum(nvec)) -> distribution over (*batch, len(nvec)) actions."""
+        return MultiCategorical(outputs, self.nvec)
 
 
-class BoxHead(nn.Module):
+class BoxHead(ActionHead):
     """Mean of a normal distribution, and a log standard deviation that does not depend on the state."""
 
     def __init__(self, hidden_size: int, shape: tuple[int, ...]) -> None:
@@ -57,14 +72,13 @@ class BoxHead(nn.Module):
         self.linear = orthogonal_linear(hidden_size, int(np.prod(shape)), POLICY_GAIN)
         self.log_std = nn.Parameter(torch.full(shape, INITIAL_LOG_STD))
 
-    def forward(self, hidden: Tensor) -> DiagonalNormal:
-        """(*batch, hidden) -> distribution over (*batch, *shape) actions."""
-        mean = self.linear(hidden).reshape(*hidden.shape[:-1], *self.shape)
-        return DiagonalNormal(mean, self.log_std)
+    def distribution(self, outputs: Tensor) -> DiagonalNormal:
+        """Outputs of `linear` (*batch, size) -> distribution over (*batch, *shape) actions."""
+        return DiagonalNormal(outputs.reshape(*outputs.shape[:-1], *self.shape), self.log_std)
 
 
-def make_action_head(action_space: spaces.Space[Any], hidden_size: int) -> nn.Module:
-    """Make the head for `action_space`: a module, (*batch, hidden_size) -> distribution.
+def make_action_head(action_space: spaces.Space[Any], hidden_size: int) -> ActionHead:
+    """Make the head for `action_space`.
 
     Raises:
         UserError: the space is none of Discrete, MultiDiscrete (one axis) and Box of floats.

@@ -9,6 +9,7 @@ from torch import nn
 from puffertoolkit.errors import UserError
 from puffertoolkit.policies import LSTMCore, NoCore
 from puffertoolkit.policies import lstm as lstm_module
+from puffertoolkit.policies.cells import TorchCell, cell_for
 from puffertoolkit.policies.lstm import lstm
 
 
@@ -91,6 +92,38 @@ def test_large_inputs_saturate_and_stay_finite():
     assert out.abs().max() <= 1
     grads = gradients(core, out, (h, c), [x, *state])
     assert all(grad.isfinite().all() for grad in grads)
+
+
+@settings(max_examples=30, deadline=None)
+@given(batch=st.integers(1, 70), hidden=st.integers(1, 70), scale=st.sampled_from([0.1, 1.0, 30.0]))
+def test_the_cell_of_the_cpu_equals_that_of_every_device(batch, hidden, scale):
+    torch.manual_seed(batch + 100 * hidden)
+    keep, keep_after = (torch.rand(2, batch, 1) < 0.7).float()
+    results = []
+    case = [torch.randn(batch, n * hidden) * scale for n in (4, 1, 1, 1, 1)]
+    bias = torch.randn(4 * hidden)
+    for cell in (TorchCell(), cell_for(torch.zeros(1))):
+        gates, c_before, dh, grad_h, dc = (tensor.clone() for tensor in case)
+        c, tanh_c, h, h_after = torch.empty(4, batch, hidden)
+        cell.forward(gates, bias, c_before, keep, c, tanh_c, h, keep_after, h_after)
+        d_gates = torch.empty_like(gates)
+        cell.backward(dh, keep_after, grad_h, dc, gates, c_before, keep, tanh_c, d_gates)
+        results.append((gates, c, tanh_c, h, h_after, dc, d_gates))
+    assert type(cell_for(torch.zeros(1))) is not TorchCell
+    for mine, expected in zip(*results, strict=True):
+        torch.testing.assert_close(mine, expected, atol=2e-6 * scale * scale + 2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_stays_none_and_infinity_saturates(value):
+    core, x, state, done = make_case(2, 3, 2, 20, 0.0)
+    with torch.no_grad():
+        core.weight_ih[3] = 0
+        core.weight_ih[3, 0] = 1
+        x[0, 1, 0] = value
+        out, _ = core.sequence(x, state, done)
+    assert out[0, 1, 3].isnan() == (value != value)
+    assert out[:, [0, 2]].isfinite().all()
 
 
 def test_gradcheck():

@@ -27,18 +27,19 @@ ACTION_SPACES = {
 CORES = {"none": NoCore, "lstm": LSTMCore}
 
 
-def make_policy(observation_space, action_space, core, hidden_size=16, **encoder):
+def make_policy(observation_space, action_space, core, hidden_size=16, policy=None, **encoder):
     torch.manual_seed(0)
-    policy = Policy(
+    made = Policy(
         observation_space,
         action_space,
         hidden_size=hidden_size,
         encoder=partial(MLPEncoder, **encoder),
         core=partial(core),
+        **(policy or {}),
     )
     with torch.no_grad():  # the small gain of the policy head would hide what depends on the state
-        policy.action_head.linear.weight.mul_(100)
-    return policy
+        made.action_head.linear.weight.mul_(100)
+    return made
 
 
 def sample_observations(space, steps, batch):
@@ -65,9 +66,7 @@ def test_steps_equal_the_sequence(obs_kind, core_kind, action_kind, steps, batch
     state, actions, log_probs, values = start, [], [], []
     with torch.inference_mode():
         for t in range(steps):
-            bootstrap = policy.value(obs[t], state, done[t])
             dist, value, state = policy.step(obs[t], state, done[t])
-            assert torch.equal(bootstrap, value)
             actions.append(dist.sample())
             log_probs.append(dist.log_prob(actions[-1]))
             values.append(value)
@@ -87,8 +86,8 @@ def test_a_reset_forgets_and_its_absence_remembers():
     space = OBSERVATION_SPACES["floats"]
     policy = make_policy(space, ACTION_SPACES["discrete"], LSTMCore)
     obs = sample_observations(space, 1, 4)[0]
-    fresh = policy.value(obs, policy.initial_state(4), torch.zeros(4, dtype=torch.bool))
-    later = policy.value(obs, random_state(policy, 4), torch.tensor([True, True, False, False]))
+    fresh = policy.step(obs, policy.initial_state(4), torch.zeros(4, dtype=torch.bool))[1]
+    later = policy.step(obs, random_state(policy, 4), torch.tensor([True, True, False, False]))[1]
     assert torch.equal(fresh[:2], later[:2])
     assert (fresh[2:] != later[2:]).all()
 
@@ -224,3 +223,38 @@ def test_describe_counts_every_parameter_once():
     total = sum(p.numel() for p in policy.parameters())
     assert lines["total"].split()[-1] == f"{total:,}"
     assert sum(int(line.split()[-1].replace(",", "")) for line in lines.values()) == 2 * total
+
+
+def test_both_heads_in_one_product_equal_the_heads():
+    space = OBSERVATION_SPACES["floats"]
+    for kind, action_space in ACTION_SPACES.items():
+        policy = make_policy(space, action_space, NoCore)
+        obs = sample_observations(space, 1, 4)[0]
+        dist, value, _ = policy.step(obs, (), torch.zeros(4, dtype=torch.bool))
+        hidden = policy.encoder(obs)
+        torch.testing.assert_close(value, policy.value_head(hidden).squeeze(-1))
+        action = dist.sample()
+        expected = policy.action_head(hidden).log_prob(action)
+        torch.testing.assert_close(dist.log_prob(action), expected, msg=kind)
+
+
+def test_normalised_observations_are_what_the_encoder_sees():
+    space = OBSERVATION_SPACES["floats"]
+    policy = make_policy(space, ACTION_SPACES["discrete"], NoCore, policy={"normalize_observations": True})
+    plain = make_policy(space, ACTION_SPACES["discrete"], NoCore)
+    plain.load_state_dict(policy.state_dict(), strict=False)
+    obs = sample_observations(space, 6, 4)
+    done = torch.zeros(6, 4, dtype=torch.bool)
+    assert torch.equal(policy.sequence(obs, (), done)[1], plain.sequence(obs, (), done)[1])
+    policy.update_statistics(obs, ~done)
+    seen = (obs - obs.mean((0, 1))) / (obs.var((0, 1), correction=0) + 1e-8).sqrt()
+    expected = plain.sequence(seen.clamp(-10, 10), (), done)[1]
+    torch.testing.assert_close(policy.sequence(obs, (), done)[1], expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(policy.step(obs[2], (), done[2])[1], expected[2], atol=1e-5, rtol=1e-4)
+
+
+def test_action_bounds_are_checked():
+    with pytest.raises(UserError, match="clip, tanh"):
+        make_policy(
+            OBSERVATION_SPACES["floats"], ACTION_SPACES["box"], NoCore, policy={"action_bounds": "clamp"}
+        )

@@ -1,0 +1,69 @@
+"""Observations shifted and scaled by what was seen of them so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from puffertoolkit.errors import UserError
+
+EPSILON = 1e-8
+"""Added to a variance: a number that never changes becomes 0, not something infinite."""
+LARGEST = 10.0
+"""Normalised numbers are clipped to so many deviations, as is usual: outliers must not shake the network."""
+
+
+class ObservationNormalizer(nn.Module):
+    """Brings every number of a float observation to mean 0 and deviation 1 over all observations seen.
+
+    Mean and variance are merged batch by batch (Chan et al. 1979) in float64 and are buffers, so they are
+    saved with the weights. Before the first `update` observations pass as they are.
+
+    Args:
+        space: of one observation.
+
+    Raises:
+        UserError: the space is no Box of floats.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        super().__init__()
+        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+            raise UserError(
+                f"policy.normalize_observations takes a Box of floats, and the observation space is {space}; "
+                "integers are scaled or one-hot encoded by the encoder. Leave normalize_observations=false."
+            )
+        self.register_buffer("mean", torch.zeros(space.shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(space.shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(*batch, *obs) float -> the same, normalised."""
+        scale = (self.variance + EPSILON).rsqrt().to(obs.dtype)
+        return ((obs - self.mean.to(obs.dtype)) * scale).clamp(-LARGEST, LARGEST)
+
+    @torch.no_grad()
+    def update(self, observations: Tensor, masks: Tensor) -> None:
+        """Merge what was seen: observations (T, N, *obs), of which those count where masks (T, N)."""
+        rows = observations.flatten(0, 1)
+        there = masks.reshape(-1, *[1] * (rows.dim() - 1))
+        count = masks.sum(dtype=torch.float64)
+        some = count.clamp(min=1)
+        mean = rows.where(there, 0).sum(0, dtype=torch.float64) / some
+        errors = (rows - mean.to(rows.dtype)).where(there, 0)
+        variance = errors.square().sum(0, dtype=torch.float64) / some
+        total = (self.count + count).clamp(min=1)
+        shift = mean - self.mean
+        merged = self.variance * self.count + variance * count + shift.square() * self.count * count / total
+        # The variance of 1 that stands there first stands for no observation at all.
+        self.variance.copy_(torch.where(count > 0, merged / total, self.variance))
+        self.mean.add_(shift * count / total)
+        self.count.add_(count)
