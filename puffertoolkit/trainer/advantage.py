@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -36,16 +38,54 @@ def advantage(
         rho_clip: upper limit of ρ; None for infinity.
         c_clip: upper limit of c; None for infinity.
     """
+    run = _compiled if experience.rewards.device.type == "cpu" else _stepwise
+    rho_clip, c_clip = (math.inf if clip is None else clip for clip in (rho_clip, c_clip))
+    return run(experience, gamma, gae_lambda, ratios, rho_clip, c_clip)
+
+
+def _stepwise(
+    experience: Experience,
+    gamma: float,
+    gae_lambda: float,
+    ratios: Tensor | None,
+    rho_clip: float,
+    c_clip: float,
+) -> Tensor:
+    """On any device: a few operators per step over all segments."""
     deltas = experience.rewards + gamma * experience.next_values - experience.values
     # Where no agent was, whatever stands in the buffer must not flow backwards through the recursion.
     deltas = deltas.where(experience.masks, 0)
     carry = (gamma * gae_lambda) * (~experience.ends).to(deltas.dtype)
     if ratios is not None:
-        deltas *= ratios.clamp(max=rho_clip) if rho_clip is not None else ratios
-        carry = carry * (ratios.clamp(max=c_clip) if c_clip is not None else ratios)
+        deltas *= ratios.clamp(max=rho_clip)
+        carry *= ratios.clamp(max=c_clip)
     for t in reversed(range(experience.horizon - 1)):
         deltas[t].addcmul_(carry[t], deltas[t + 1])
     return deltas
+
+
+def _compiled(
+    experience: Experience,
+    gamma: float,
+    gae_lambda: float,
+    ratios: Tensor | None,
+    rho_clip: float,
+    c_clip: float,
+) -> Tensor:
+    """On a CPU: one compiled pass."""
+    # Numba takes half a second to import: who only evaluates does not need it.
+    from puffertoolkit.trainer.recursion import advantage_pass
+
+    names = ("rewards", "values", "next_values", "ends", "masks")
+    arrays = [getattr(experience, name).contiguous().numpy() for name in names]
+    number = arrays[0].dtype.type
+    factors = [number(factor) for factor in (gamma, gae_lambda, rho_clip, c_clip)]
+    if ratios is None:
+        factors[2:] = number(1), number(1)
+    out = torch.empty_like(experience.rewards)
+    live = arrays[0] if ratios is None else ratios.contiguous().numpy()
+    advantage_pass(*arrays, live, ratios is not None, *factors, out.numpy())
+    return out
 
 
 def explained_variance(values: Tensor, returns: Tensor, masks: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffertoolkit.trainer import advantage as advantage_module
 from puffertoolkit.trainer.advantage import advantage, explained_variance
 from puffertoolkit.trainer.experience import Experience
 
@@ -22,6 +23,14 @@ def experience(**arrays):
         for k, v in fields.items()
     }
     return Experience(**tensors, initial_state=())
+
+
+@pytest.fixture(params=["_compiled", "_stepwise"], autouse=True, scope="module")
+def implementation(request):
+    """Run every test with the pass for CPUs, and with the operators that serve every other device."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(advantage_module, "_compiled", getattr(advantage_module, request.param))
+        yield request.param
 
 
 def random_rollout(seed, horizon, agents):
