@@ -10,6 +10,7 @@ import torch
 from omegaconf import DictConfig
 from torch import nn
 
+from puffertoolkit.allocator import keep_freed_memory
 from puffertoolkit.config.build import build_env, build_policy
 from puffertoolkit.errors import UserError
 from puffertoolkit.policies import describe
@@ -32,6 +33,7 @@ class Session:
     @classmethod
     def build(cls, cfg: DictConfig, num_envs: int) -> Session:
         """Build everything that `cfg` describes, with `num_envs` copies of the environment."""
+        keep_freed_memory()
         # Threads first: kernels share Torch's pool only where Torch was there before them.
         num_threads = set_threads(cfg.num_threads)
         device = resolve_device(cfg.device)
