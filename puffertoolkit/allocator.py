@@ -26,4 +26,4 @@ def keep_freed_memory() -> bool:
         (M_TRIM_THRESHOLD, NEVER),
         (M_TOP_PAD, LARGEST_THRESHOLD),
     )
-    return min(mallopt(parameter, value) for parameter, value in settings) == 1
+    return {int(mallopt(parameter, value)) for parameter, value in settings} == {1}
