@@ -1,4 +1,4 @@
-"""Blocks that would come from the system one by one come from the process's own heap, as glibc counts them."""
+"""Blocks that would come from the system one by one come from the heap, as glibc counts them."""
 
 import ctypes
 import platform
@@ -12,8 +12,8 @@ import ctypes, sys
 from puffertoolkit.allocator import keep_freed_memory
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in
-                ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
-                 "keepcost")]
+                ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+                 "fordblks", "keepcost")]
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Info
 libc.malloc.restype = ctypes.c_void_p
