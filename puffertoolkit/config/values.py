@@ -80,21 +80,21 @@ def value_faults(cfg: DictConfig) -> Iterator[Fault]:
 
 
 def batch_faults(cfg: DictConfig) -> Iterator[Fault]:
-    """Yield what keeps the batch of `vec.num_envs * train.horizon` steps from being cut into minibatches."""
-    num_agents, horizon, size = cfg.vec.num_envs, cfg.train.horizon, cfg.train.minibatch_size
-    if min(num_agents, horizon, size) < 1 or (size % horizon == 0 and num_agents * horizon % size == 0):
+    """Yield what keeps a batch from being cut into minibatches, and those into parts."""
+    horizon = cfg.train.horizon
+    if horizon < 1:
         return
-    # A minibatch is made of whole segments of `horizon` steps, one per agent.
-    works = [count * horizon for count in range(1, num_agents + 1) if num_agents % count == 0]
-    below = max((value for value in works if value < size), default=None)
-    above = min((value for value in works if value > size), default=None)
-    nearest_values = " or ".join(str(value) for value in (below, above) if value is not None)
-    yield Fault(
-        f"train.minibatch_size is {size}; it must be a multiple of train.horizon={horizon} and divide the "
-        f"batch of vec.num_envs={num_agents} * train.horizon={horizon} = {num_agents * horizon} steps; "
-        f"the nearest values that do: {nearest_values}",
-        "train.minibatch_size",
-    )
+    for key in ("minibatch_size", "device_batch_size"):
+        size = cfg.train[key]
+        if size is None or size < 1 or size % horizon == 0:
+            continue
+        # A minibatch is made of whole segments of `horizon` steps, one per agent.
+        near = [size // horizon * horizon, (size // horizon + 1) * horizon]
+        yield Fault(
+            f"train.{key} is {size}; it must be a multiple of train.horizon={horizon}; the nearest: "
+            f"{' or '.join(str(value) for value in near if value)}",
+            f"train.{key}",
+        )
 
 
 def folder_faults(folder: str, key: str) -> Iterator[Fault]:

@@ -110,7 +110,8 @@ class Policy(nn.Module):
         # One product for both: the hidden layer is read once, and its gradient written once.
         action, value = self.action_head.linear, self.value_head
         weight, bias = torch.cat([action.weight, value.weight]), torch.cat([action.bias, value.bias])
-        outputs = F.linear(hidden, weight, bias)
+        # Under autocast the product is rounded; what follows from it need not be.
+        outputs = F.linear(hidden, weight, bias).to(weight.dtype)
         return self.action_head.distribution(outputs[..., :-1]), outputs[..., -1]
 
     @property

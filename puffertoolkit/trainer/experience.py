@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -76,15 +77,12 @@ class Experience:
 
     def segments(self, index: Tensor) -> Experience:
         """The segments of the agents `index` (B,) int64, as an Experience of (T, B, ...)."""
-        return Experience(
-            observations=self.observations.index_select(1, index),
-            actions=self.actions.index_select(1, index),
-            logprobs=self.logprobs.index_select(1, index),
-            values=self.values.index_select(1, index),
-            next_values=self.next_values.index_select(1, index),
-            rewards=self.rewards.index_select(1, index),
-            starts=self.starts.index_select(1, index),
-            ends=self.ends.index_select(1, index),
-            masks=self.masks.index_select(1, index),
-            initial_state=tuple(part.index_select(0, index) for part in self.initial_state),
-        )
+        return self._select(lambda x, dim: x.index_select(dim, index))
+
+    def some(self, rows: slice) -> Experience:
+        """Neighbouring segments, as a view."""
+        return self._select(lambda x, dim: x[:, rows] if dim else x[rows])
+
+    def _select(self, select: Callable[[Tensor, int], Tensor]) -> Experience:
+        steps = {f.name: select(getattr(self, f.name), 1) for f in fields(self) if f.name != "initial_state"}
+        return Experience(**steps, initial_state=tuple(select(part, 0) for part in self.initial_state))

@@ -1,9 +1,10 @@
-"""The clipped PPO loss over a batch of segments."""
+"""The clipped PPO loss over segments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from puffertoolkit.config.schema import TrainConfig
@@ -12,25 +13,39 @@ from puffertoolkit.trainer.experience import Experience
 
 
 @dataclass
-class Loss:
-    """The scalar to descend, and what is worth watching; all 0-d tensors."""
+class Targets:
+    """What a minibatch is to learn, and by how many steps its means divide; no gradients.
 
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    approx_kl: Tensor
-    clip_fraction: Tensor
+    Attributes:
+        advantages: (T, B), normalised and weighted as configured; what the policy loss sees.
+        returns: (T, B), what the critic shall predict.
+        count: 0-d, the steps of living agents in the whole minibatch.
+    """
 
-    def parts(self) -> dict[str, Tensor]:
-        """What goes into the metrics, detached."""
-        return {
-            "loss/policy": self.policy.detach(),
-            "loss/value": self.value.detach(),
-            "loss/entropy": self.entropy.detach(),
-            "train/approx_kl": self.approx_kl,
-            "train/clip_fraction": self.clip_fraction,
-        }
+    advantages: Tensor
+    returns: Tensor
+    count: Tensor
+
+    @classmethod
+    def of(cls, batch: Experience, advantages: Tensor, weights: Tensor | None, cfg: TrainConfig) -> Targets:
+        """Make the targets of a whole minibatch.
+
+        Args:
+            batch: the segments, (T, B).
+            advantages: (T, B), as estimated.
+            weights: (B,) importance weights of the segments, None for all ones.
+            cfg: says whether to normalise.
+        """
+        returns = advantages + batch.values
+        if cfg.normalize_advantage:
+            advantages = normalize(advantages, batch.masks)
+        if weights is not None:
+            advantages = advantages * weights
+        return cls(advantages, returns, batch.masks.sum().clamp(min=1))
+
+    def part(self, rows: slice) -> Targets:
+        """Those of some of the segments; means still divide by all."""
+        return Targets(self.advantages[:, rows], self.returns[:, rows], self.count)
 
 
 def ppo_loss(
@@ -38,49 +53,50 @@ def ppo_loss(
     new_values: Tensor,
     log_ratios: Tensor,
     batch: Experience,
-    advantages: Tensor,
-    weights: Tensor | None,
+    targets: Targets,
     cfg: TrainConfig,
-) -> Loss:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Schulman et al. 2017 (arXiv:1707.06347), with optional clipping of the value step.
 
     Args:
         dist: the present policy's distributions over (T, B) actions.
         new_values: (T, B), the present critic's values.
         log_ratios: (T, B), log of present over sampling probability of the actions taken.
-        batch: the segments; its masks say which rows count.
-        advantages: (T, B), no gradient.
-        weights: (B,) importance weights of the segments, None for all ones.
+        batch: the segments, or some of a minibatch's; its masks say which rows count.
+        targets: theirs.
         cfg: coefficients.
+
+    Returns:
+        The scalar to descend, and what goes into the metrics, detached 0-d tensors. Of a part of a minibatch
+        both are its share of the sum over all parts.
     """
-    masks = batch.masks
-    returns = advantages + batch.values
-    if cfg.normalize_advantage:
-        advantages = normalize(advantages, masks)
-    if weights is not None:
-        advantages = advantages * weights
+
+    def mean(x: Tensor) -> Tensor:
+        return x.where(batch.masks, 0).sum() / targets.count
 
     ratios = log_ratios.exp()
     clipped = ratios.clamp(1 - cfg.clip_coef, 1 + cfg.clip_coef)
-    policy = -masked_mean((advantages * ratios).minimum(advantages * clipped), masks)
+    policy = -mean((targets.advantages * ratios).minimum(targets.advantages * clipped))
 
-    value_errors = (new_values - returns).square()
+    value_errors = (new_values - targets.returns).square()
     if cfg.vf_clip_coef is not None:
         near = batch.values + (new_values - batch.values).clamp(-cfg.vf_clip_coef, cfg.vf_clip_coef)
-        value_errors = value_errors.maximum((near - returns).square())
-    value = 0.5 * masked_mean(value_errors, masks)
+        value_errors = value_errors.maximum((near - targets.returns).square())
+    value = 0.5 * mean(value_errors)
 
-    entropy = masked_mean(dist.entropy(), masks)
-    ratios, log_ratios = ratios.detach(), log_ratios.detach()
-    return Loss(
-        total=policy + cfg.vf_coef * value - cfg.ent_coef * entropy,
-        policy=policy,
-        value=value,
-        entropy=entropy,
+    entropy = mean(dist.entropy())
+    with torch.no_grad():
         # Schulman's estimator, unbiased and never negative: http://joschu.net/blog/kl-approx.html
-        approx_kl=masked_mean(ratios - 1 - log_ratios, masks),
-        clip_fraction=masked_mean(((ratios - 1).abs() > cfg.clip_coef).float(), masks),
-    )
+        approx_kl = mean(ratios - 1 - log_ratios)
+        clip_fraction = mean(((ratios - 1).abs() > cfg.clip_coef).float())
+    parts = {
+        "loss/policy": policy.detach(),
+        "loss/value": value.detach(),
+        "loss/entropy": entropy.detach(),
+        "train/approx_kl": approx_kl,
+        "train/clip_fraction": clip_fraction,
+    }
+    return policy + cfg.vf_coef * value - cfg.ent_coef * entropy, parts
 
 
 def masked_mean(x: Tensor, masks: Tensor) -> Tensor:

@@ -47,15 +47,20 @@ class Optimizer:
             for group in part.param_groups:
                 group["lr"] = lr
 
-    def step(self, loss: Tensor) -> Tensor:
-        """Descend `loss` once; returns the gradient's norm before clipping, a 0-d tensor."""
-        for part in self.parts:
-            part.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def clip_gradients(self) -> Tensor:
+        """Shorten the gradient to `max_grad_norm`; returns its norm before, a 0-d tensor."""
         norm: Tensor = nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
+        return norm
+
+    def step(self) -> None:
+        """Make a step along the gradient."""
         for part in self.parts:
             part.step()
-        return norm
 
     def state_dict(self) -> dict[str, Any]:
         """All moments, to go on from."""
@@ -67,11 +72,13 @@ class Optimizer:
             part.load_state_dict(state[str(i)])
 
 
-def scheduled_lr(cfg: TrainConfig, progress: float) -> float:
-    """The learning rate when `progress` (0 … 1) of the training is done."""
+def scheduled_lr(cfg: TrainConfig, step: int) -> float:
+    """The learning rate after `step` agent steps: the schedule, times a linear rise from 0 at the start."""
+    progress = min(1.0, step / cfg.total_timesteps)
     floor = cfg.lr * cfg.lr_min_ratio
+    lr = cfg.lr
     if cfg.lr_schedule == "linear":
-        return floor + (cfg.lr - floor) * (1 - progress)
-    if cfg.lr_schedule == "cosine":
-        return floor + (cfg.lr - floor) * 0.5 * (1 + math.cos(math.pi * progress))
-    return cfg.lr
+        lr = floor + (cfg.lr - floor) * (1 - progress)
+    elif cfg.lr_schedule == "cosine":
+        lr = floor + (cfg.lr - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+    return lr * min(1.0, step / cfg.lr_warmup_steps) if cfg.lr_warmup_steps else lr

@@ -14,14 +14,23 @@ from torch import Tensor
 
 from puffertoolkit.policies.interfaces import ActorCritic, State
 from puffertoolkit.trainer.experience import Experience
+from puffertoolkit.trainer.precision import precision
 from puffertoolkit.vector import Vector
 
 
 class Collector:
     """Steps a vector with a policy, `horizon` steps at a time; recurrent state and episodes carry over."""
 
-    def __init__(self, vector: Vector, policy: ActorCritic, horizon: int, device: torch.device) -> None:
-        self.vector, self.policy, self.device = vector, policy, device
+    def __init__(
+        self,
+        vector: Vector,
+        policy: ActorCritic,
+        horizon: int,
+        device: torch.device,
+        precision: str = "float32",
+    ) -> None:
+        self.vector, self.policy, self.device, self.precision = vector, policy, device, precision
+        self.bounds = getattr(policy, "action_bounds", "clip")
         space = vector.single_action_space
         self.env_s = 0.0
         self.state = tuple(part.to(device) for part in policy.initial_state(vector.num_agents))
@@ -34,6 +43,10 @@ class Collector:
     @torch.inference_mode()
     def collect(self) -> Experience:
         """Fill the buffer with the next `horizon` steps; the same buffer each time."""
+        with precision(self.precision, self.device):
+            return self._collect()
+
+    def _collect(self) -> Experience:
         buffer, vector = self.experience, self.vector
         truncated = _Truncated()
         for kept, part in zip(buffer.initial_state, self.state, strict=True):
@@ -41,6 +54,9 @@ class Collector:
         for t in range(buffer.horizon):
             buffer.observations[t].copy_(torch.from_numpy(vector.observations))
             buffer.masks[t].copy_(torch.from_numpy(vector.masks))
+            if not vector.masks.all():
+                # A dead agent's row may hold anything, and NaN times a gradient of 0 is NaN.
+                buffer.observations[t].masked_fill_(~_beside(buffer.masks[t], buffer.observations[t]), 0)
             buffer.starts[t].copy_(self.starts)
             dist, value, self.state = self.policy.step(buffer.observations[t], self.state, self.starts)
             action = dist.sample()
@@ -48,7 +64,8 @@ class Collector:
             buffer.logprobs[t].copy_(dist.log_prob(action))
             buffer.values[t].copy_(value)
 
-            actions = to_environment(action, vector.single_action_space)
+            # An action that is no number ends the run once the rollout is complete, and not the environment.
+            actions = np.nan_to_num(to_environment(action, vector.single_action_space, self.bounds))
             before = time.perf_counter()
             vector.step(actions)
             self.env_s += time.perf_counter() - before
@@ -63,6 +80,15 @@ class Collector:
         self._bootstrap(truncated)
         return buffer
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the next rollout begins with, besides the environments."""
+        return {"state": [part.cpu() for part in self.state], "starts": self.starts.cpu()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+        self.state = tuple(part.to(self.device) for part in state["state"])
+        self.starts = state["starts"].to(self.device)
+
     def _bootstrap(self, truncated: _Truncated) -> None:
         """Turn `next_values` from "does anything follow" into the value of what follows."""
         buffer = self.experience
@@ -75,10 +101,28 @@ class Collector:
             buffer.next_values[steps, rows] = self.policy.step(observations, state, goes_on)[1].float()
 
 
-def to_environment(action: Tensor, space: Space[Any]) -> npt.NDArray[Any]:
-    """Sampled actions as the environment takes them: within the bounds of a Box."""
+def to_environment(action: Tensor, space: Space[Any], bounds: str = "clip") -> npt.NDArray[Any]:
+    """Sampled actions as the environment takes them.
+
+    Args:
+        action: (N, *action), as sampled.
+        space: of one action; where it is a Box, the result lies within.
+        bounds: "clip", or "tanh" for low + (high - low) (tanh(a) + 1) / 2 where both bounds are finite.
+    """
     array: npt.NDArray[Any] = action.cpu().numpy()
-    return np.clip(array, space.low, space.high) if isinstance(space, Box) else array
+    if not isinstance(space, Box):
+        return array
+    if bounds == "tanh":
+        bounded = np.isfinite(space.low) & np.isfinite(space.high)
+        low, high = np.where(bounded, space.low, 0), np.where(bounded, space.high, 0)
+        array = np.where(bounded, low + (high - low) * (np.tanh(array) + 1) / 2, array)
+    within: npt.NDArray[Any] = np.clip(array, space.low, space.high)
+    return within
+
+
+def _beside(rows: Tensor, like: Tensor) -> Tensor:
+    """Rows (N,) with as many axes as `like` (N, ...), to broadcast along them."""
+    return rows.reshape(-1, *[1] * (like.dim() - 1))
 
 
 class _Truncated:

@@ -12,10 +12,17 @@ import torch
 from torch import nn
 
 from puffertoolkit.config.schema import TrainConfig
+from puffertoolkit.errors import UserError
 from puffertoolkit.seeding import SeedTree
 from puffertoolkit.trainer.experience import Experience
-from puffertoolkit.trainer.finite import require_finite_losses, require_finite_rewards
+from puffertoolkit.trainer.finite import (
+    NotFiniteError,
+    diverged,
+    require_finite_losses,
+    require_finite_rollout,
+)
 from puffertoolkit.trainer.optim import Optimizer, scheduled_lr
+from puffertoolkit.trainer.rewards import RewardShaper
 from puffertoolkit.trainer.rollout import Collector
 from puffertoolkit.trainer.update import Learner
 from puffertoolkit.vector import Vector
@@ -32,15 +39,25 @@ class Trainer:
         policy: an ``nn.Module`` with the methods of ``policies.interfaces.ActorCritic``, on `device`.
         seeds: where the rollout, the actions and the minibatches get their randomness from.
         device: where the policy lives.
+
+    Raises:
+        UserError: a minibatch would be larger than the batch.
     """
 
     def __init__(
         self, cfg: TrainConfig, vector: Vector, policy: nn.Module, seeds: SeedTree, device: torch.device
     ) -> None:
         self.cfg, self.vector, self.policy, self.seeds = cfg, vector, policy, seeds
+        if cfg.minibatch_size > vector.num_agents * cfg.horizon:
+            raise UserError(
+                f"train.minibatch_size is {cfg.minibatch_size}, and a whole batch has only "
+                f"{vector.num_agents} agents * train.horizon={cfg.horizon} = "
+                f"{vector.num_agents * cfg.horizon} steps. Make it smaller, or vec.num_envs larger."
+            )
         self.optimizer = Optimizer(policy.parameters(), cfg)
         self.shuffle = torch.Generator().manual_seed(seeds.shuffle)
-        self.collector = Collector(vector, policy, cfg.horizon, device)  # type: ignore[arg-type]
+        self.collector = Collector(vector, policy, cfg.horizon, device, cfg.precision)  # type: ignore[arg-type]
+        self.rewards = RewardShaper(cfg, vector.num_agents, device)
         self.learner = Learner(policy, self.optimizer, cfg, self.shuffle)  # type: ignore[arg-type]
         self.step, self.epoch = 0, 0
         self._clock = _Clock()
@@ -67,32 +84,40 @@ class Trainer:
         losses: Row = {}
         while self.progress < 1 and not should_stop():
             self._clock.start()
-            self.optimizer.set_lr(scheduled_lr(self.cfg, self.progress))
+            lr = scheduled_lr(self.cfg, self.step)
+            self.optimizer.set_lr(lr)
             experience = self.collector.collect()
+            require_finite_rollout(experience, self.step, losses)
             self._clock.lap("time/rollout_s")
-            require_finite_rewards(experience, self.step)
-            losses, before = self._update(experience), losses
+            losses = self._update(experience, losses)
             self._clock.lap("time/update_s")
-            self.step += int(experience.masks.sum())
             self.epoch += 1
-            require_finite_losses(losses, before, self.step)
-            report(self._metrics(losses))
+            report(self._metrics(losses, lr))
             if time.monotonic() - last_save > self.cfg.checkpoint_interval_s:
                 save()
                 last_save = time.monotonic()
             self._clock.lap("time/log_s")
         save()
 
-    def _update(self, experience: Experience) -> Row:
-        # All numbers of an update are read here at once: reading one makes a GPU wait.
-        return {name: value.item() for name, value in self.learner.update(experience, self.progress).items()}
+    def _update(self, experience: Experience, last: Row) -> Row:
+        progress = self.progress
+        self.step += int(experience.masks.sum())
+        self.rewards.apply(experience)
+        try:
+            update = self.learner.update(experience, progress)
+            # All numbers of an update are read here at once: reading one makes a GPU wait.
+            losses = {name: value.item() for name, value in update.items()}
+            require_finite_losses(losses, self.policy)
+        except NotFiniteError as error:
+            raise diverged(error, self.step, last) from None
+        return losses
 
     @property
     def progress(self) -> float:
         """The share of `total_timesteps` that is done, 0 … 1."""
         return min(1.0, self.step / self.cfg.total_timesteps)
 
-    def _metrics(self, losses: Row) -> Row:
+    def _metrics(self, losses: Row, lr: float) -> Row:
         episodes = self.vector.drain()
         # A mean over no episodes is no number: such an iteration has no row of it.
         statistics = (
@@ -109,7 +134,7 @@ class Trainer:
             "sps": self._clock.rate(self.step),
             **statistics,
             **losses,
-            "train/lr": scheduled_lr(self.cfg, self.progress),
+            "train/lr": lr,
             "time/env_s": env_s,
             "time/policy_s": rollout_s - env_s,
             **times,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from puffertoolkit.config.schema import TrainConfig
-from puffertoolkit.policies.interfaces import ActorCritic
+from puffertoolkit.policies.interfaces import ActorCritic, Distribution
 from puffertoolkit.trainer.advantage import advantage, explained_variance
 from puffertoolkit.trainer.experience import Experience
-from puffertoolkit.trainer.loss import ppo_loss
+from puffertoolkit.trainer.finite import require_finite_update
+from puffertoolkit.trainer.loss import Targets, ppo_loss
 from puffertoolkit.trainer.optim import Optimizer
+from puffertoolkit.trainer.precision import compiled, precision
+
+Row = dict[str, Tensor]
 
 
 class Learner:
@@ -23,34 +27,75 @@ class Learner:
     ) -> None:
         self.policy, self.optimizer, self.cfg = policy, optimizer, cfg
         self._generator = generator
+        self._sequence = compiled(policy.sequence) if cfg.compile else policy.sequence
 
-    def update(self, experience: Experience, progress: float) -> dict[str, Tensor]:
+    def update(self, experience: Experience, progress: float) -> Row:
         """Learn from `experience`; returns means of losses as 0-d tensors.
 
         Args:
             experience: one rollout.
             progress: share of the training that is done, 0 … 1; anneals the correction of priorities.
+
+        Raises:
+            NotFiniteError: a loss or a gradient is not finite; the step is not made.
         """
         ratios = torch.ones_like(experience.logprobs)
-        history: list[dict[str, Tensor]] = []
+        history: list[Row] = []
         for _ in range(self.cfg.update_epochs):
             for index, weights in self._minibatches(experience, ratios, progress):
                 history.append(self._descend(experience.segments(index), index, weights, ratios))
         estimates = self.advantage(experience, None)
         quality = explained_variance(experience.values, experience.values + estimates, experience.masks)
+        if (learn_statistics := getattr(self.policy, "update_statistics", None)) is not None:
+            learn_statistics(experience.observations, experience.masks)
         means = {name: torch.stack([row[name] for row in history]).mean() for name in history[0]}
         return {**means, "train/explained_variance": quality}
 
-    def _descend(
-        self, batch: Experience, index: Tensor, weights: Tensor | None, ratios: Tensor
-    ) -> dict[str, Tensor]:
-        dist, new_values, _ = self.policy.sequence(batch.observations, batch.initial_state, batch.starts)
-        log_ratios = dist.log_prob(batch.actions) - batch.logprobs
-        log_ratios = log_ratios.where(batch.masks, 0)
-        live = log_ratios.detach().exp()
+    def _descend(self, batch: Experience, index: Tensor, weights: Tensor | None, ratios: Tensor) -> Row:
+        """Make one gradient step on a minibatch, in as many parts as `device_batch_size` asks for."""
+        parts = self._parts(batch.num_agents)
+        self.optimizer.zero_grad()
+        if len(parts) == 1:
+            dist, values, log_ratios = self._forward(batch)
+            live = log_ratios.detach().exp()
+            targets = Targets.of(batch, self.advantage(batch, live), weights, self.cfg)
+            loss, row = ppo_loss(dist, values, log_ratios, batch, targets, self.cfg)
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            live = self._live_ratios(batch, parts)
+            targets = Targets.of(batch, self.advantage(batch, live), weights, self.cfg)
+            rows = [self._accumulate(batch.some(part), targets.part(part)) for part in parts]
+            row = {name: torch.stack([each[name] for each in rows]).sum() for name in rows[0]}
         ratios.index_copy_(1, index, live)
-        loss = ppo_loss(dist, new_values, log_ratios, batch, self.advantage(batch, live), weights, self.cfg)
-        return {**loss.parts(), "train/grad_norm": self.optimizer.step(loss.total)}
+        row["train/grad_norm"] = self.optimizer.clip_gradients()
+        if isinstance(self.policy, nn.Module):
+            require_finite_update(row, self.policy, live, index)
+        self.optimizer.step()
+        return row
+
+    def _accumulate(self, batch: Experience, targets: Targets) -> Row:
+        dist, values, log_ratios = self._forward(batch)
+        loss, row = ppo_loss(dist, values, log_ratios, batch, targets, self.cfg)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return row
+
+    def _forward(self, batch: Experience) -> tuple[Distribution, Tensor, Tensor]:
+        """The present policy's distribution, values (T, B) and log ratios (T, B) of a batch."""
+        with precision(self.cfg.precision, batch.rewards.device):
+            dist, values, _ = self._sequence(batch.observations, batch.initial_state, batch.starts)
+        log_ratios = dist.log_prob(batch.actions) - batch.logprobs
+        return dist, values.float(), log_ratios.where(batch.masks, 0)
+
+    @torch.no_grad()
+    def _live_ratios(self, batch: Experience, parts: list[slice]) -> Tensor:
+        # Advantages are normalised over the whole minibatch and clipped by its ratios: the parts need both
+        # before the first of them descends.
+        return torch.cat([self._forward(batch.some(part))[2].exp() for part in parts], 1)
+
+    def _parts(self, segments: int) -> list[slice]:
+        size = self.cfg.device_batch_size
+        each = segments if size is None else max(1, size // self.cfg.horizon)
+        return [slice(start, start + each) for start in range(0, segments, each)]
 
     def advantage(self, batch: Experience, ratios: Tensor | None) -> Tensor:
         """Advantages (T, B): with V-trace clipping of `ratios` where configured, else plain GAE."""
@@ -77,13 +122,12 @@ class Learner:
             yield from ((index, None) for index in torch.split(order, segments))
             return
         beta = cfg.priority_beta + (1 - cfg.priority_beta) * progress
-        for _ in range(max(1, experience.num_agents // segments)):
+        for start in range(0, experience.num_agents, segments):
+            draws = min(segments, experience.num_agents - start)
             estimates = self.advantage(experience, ratios).where(experience.masks, 0)
             probabilities = priorities(estimates, cfg.priority_alpha)
             # The draw is made on the CPU, where one seed gives one order whatever the device.
-            index = torch.multinomial(probabilities.cpu(), segments, True, generator=self._generator).to(
-                device
-            )
+            index = torch.multinomial(probabilities.cpu(), draws, True, generator=self._generator).to(device)
             weights = (experience.num_agents * probabilities[index]) ** -beta
             yield index, weights
 

@@ -104,19 +104,14 @@ def test_all_mistakes_are_reported_together(faults):
     assert len(alone) == len(together)
 
 
-def test_a_batch_that_cannot_be_cut_names_the_nearest_sizes(faults):
-    [fault] = faults("vec.num_envs=1000", "train.horizon=64", "train.minibatch_size=8192")
-    assert "batch of vec.num_envs=1000 * train.horizon=64 = 64000 steps" in fault
-    assert "the nearest values that do: 8000 or 12800" in fault
-    for works in (8000, 12800):
-        assert faults("vec.num_envs=1000", "train.horizon=64", f"train.minibatch_size={works}") == []
-
-
-def test_a_minibatch_must_hold_whole_segments(faults):
-    # 96 divides the batch of 192, and yet it is not a multiple of the horizon.
-    [fault] = faults("vec.num_envs=3", "train.horizon=64", "train.minibatch_size=96")
-    assert "must be a multiple of train.horizon=64" in fault
-    assert "the nearest values that do: 64 or 192" in fault
+@pytest.mark.parametrize("key", ["minibatch_size", "device_batch_size"])
+def test_a_minibatch_must_hold_whole_segments(key, faults):
+    [fault] = faults("train.horizon=64", f"train.{key}=1000")
+    assert f"train.{key} is 1000; it must be a multiple of train.horizon=64" in fault
+    assert "the nearest: 960 or 1024" in fault
+    assert faults("train.horizon=64", f"train.{key}=1024") == []
+    [fault] = faults("train.horizon=64", f"train.{key}=10")
+    assert fault.endswith("the nearest: 64")
 
 
 def test_a_parameter_outside_the_yaml_is_added_with_a_plus(faults, conf, package):
@@ -143,7 +138,7 @@ def test_a_parameter_outside_the_yaml_is_added_with_a_plus(faults, conf, package
         (["seed=range(0,100)", "train.lr=0.1,-1"], ["train.lr is -1.0"]),
         (["env=squared,cartpole", "env.size=5"], ["no key 'env.size' (with env=cartpole)"]),
         (["env=glob(c*)", "env.size=5"], ["no key 'env.size'"]),
-        (["vec.num_envs=512,7"], ["vec.num_envs=7 * train.horizon=64 = 448"]),
+        (["train.horizon=64,60", "train.minibatch_size=640"], ["a multiple of train.horizon=60"]),
     ],
 )
 def test_every_value_of_a_sweep_is_checked(arguments, expected, faults):
