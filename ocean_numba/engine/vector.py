@@ -268,6 +268,28 @@ class OceanVector:
         names = ("episode_return", "episode_length", *self.definition.statistic_names)
         return columns[0], dict(zip(names, columns[1:], strict=True))
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step and the next `drain` depend on, as arrays of their own."""
+        state = {name: getattr(self, name).copy() for name in _SAVED}
+        return {"layout": self._layout, "states": self._states.view(np.uint8).copy(), **state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where the vector was that gave `state`; the buffers stay the same arrays.
+
+        Raises:
+            ValueError: it comes from another environment, other parameters or another number of them.
+        """
+        if state["layout"] != self._layout:
+            raise ValueError(f"the state is that of {state['layout']}; this is {self._layout}")
+        self._states.view(np.uint8)[:] = state["states"]
+        for name in _SAVED:
+            getattr(self, name)[:] = state[name]
+
+    @property
+    def _layout(self) -> str:
+        fields = ", ".join(f"{name} {dtype}" for name, (dtype, _) in (self._states.dtype.fields or {}).items())
+        return f"{self.num_envs} x {type(self).__name__}, {self.params}, of {fields}"
+
     @property
     def frames_per_second(self) -> float:
         """Steps per second of real time, for videos."""
@@ -290,3 +312,4 @@ class OceanVector:
 
 
 _NOTHING = nullcontext()
+_SAVED = ("observations", "rewards", "terminations", "truncations", "final_observations", "masks", "_sums")

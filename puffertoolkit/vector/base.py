@@ -89,6 +89,21 @@ class Vector(Buffers, ABC):
             return {"episodes": 0.0}
         return {"episodes": episodes, **{name: float(row.sum()) / episodes for name, row in sums.items()}}
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Everything that the next step depends on, as arrays and text; None if it cannot be known.
+
+        With it a run that was killed goes on exactly where it was.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave, in place.
+
+        Raises:
+            ValueError: it comes from environments of another kind or number.
+        """
+        raise ValueError(f"{type(self).__name__} cannot take up a state")
+
     @property
     def frames_per_second(self) -> float:
         """Steps per second of real time, for videos."""

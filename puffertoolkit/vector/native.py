@@ -38,6 +38,15 @@ class Native(Vector):
         rows: Rows = self.env.drain_rows()
         return rows
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """The environment's own, if it has one."""
+        state: dict[str, Any] | None = getattr(self.env, "state_dict", _nothing)()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Hand the state to the environment."""
+        self.env.load_state_dict(state)
+
     @property
     def frames_per_second(self) -> float:
         """The environment's own, if it says so."""
@@ -56,3 +65,7 @@ class Native(Vector):
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+
+def _nothing() -> None:
+    return None

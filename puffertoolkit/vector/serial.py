@@ -48,6 +48,20 @@ class Serial(Vector):
         counts, sums = zip(*(env.drain_rows() for env in self.envs), strict=True)
         return np.concatenate(counts), {name: np.concatenate([s[name] for s in sums]) for name in sums[0]}
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """The states of all environments, if every one can be saved."""
+        if not all(hasattr(env, "state_dict") for env in self.envs):
+            return None
+        return {str(i): env.state_dict() for i, env in enumerate(self.envs)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Give every environment its own."""
+        if len(state) != len(self.envs):
+            raise ValueError(f"the state is that of {len(state)} environments; here are {len(self.envs)}")
+        for i, env in enumerate(self.envs):
+            env.load_state_dict(state[str(i)])
+            self._take(i, env)
+
     @property
     def frames_per_second(self) -> float:
         """The environments' own, if they say so."""

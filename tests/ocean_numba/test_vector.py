@@ -139,3 +139,30 @@ def test_every_environment_is_listed():
     assert {"Breakout", "Cartpole", "Pong", "Squared"} <= set(dir(ocean_numba))
     with pytest.raises(AttributeError, match="no environment 'Brakeout'; it has Breakout, "):
         ocean_numba.Brakeout  # noqa: B018
+
+
+def test_goes_on_from_a_saved_state_as_if_nothing_had_been(name, make, random_actions):
+    def follow(env):
+        return [
+            (env.observations.copy(), env.rewards.copy(), ended) for ended in play(env, random_actions, 150, 3)
+        ]
+
+    one, other = make(name, 16, 1), make(name, 16, 2)
+    list(play(one, random_actions, 70))
+    saved = one.state_dict()
+    kept = {key: value.copy() for key, value in saved.items() if key != "layout"}
+    wanted = follow(one)
+    assert all(np.array_equal(saved[key], value) for key, value in kept.items())
+    buffer = other.observations
+    other.load_state_dict(saved)
+    assert other.observations is buffer
+    for mine, theirs in zip(follow(other), wanted, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert other.drain() == one.drain()
+
+
+def test_the_state_of_another_vector_is_refused(make):
+    saved = make("Squared", 8).state_dict()
+    for other in (make("Squared", 9), make("Squared", 8, size=5), make("Pong", 8)):
+        with pytest.raises(ValueError, match="the state is that of 8 x Squared"):
+            other.load_state_dict(saved)
