@@ -77,12 +77,11 @@ def _run(arguments: list[str]) -> int:
     return status
 
 
-def _run_of(checkpoint: str) -> Path:
-    """Return the run directory that a checkpoint belongs to."""
-    from puffertoolkit.run.directory import find_run
+def _run_of(path: str, mode: str) -> Path:
+    """Return the run directory that a path means to a mode; to evaluate, it must have a good checkpoint."""
+    from puffertoolkit.run.directory import find_run, run_directory
 
-    run, _ = find_run(checkpoint)
-    return run.path
+    return find_run(path)[0].path if mode == "eval" else run_directory(path).path
 
 
 def _parse(arguments: list[str]) -> Namespace:

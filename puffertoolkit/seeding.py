@@ -50,6 +50,10 @@ class SeedTree:
         """For the order and choice of minibatches."""
         return self._stream("shuffle", 0)
 
+    def resumed_envs(self, epoch: int) -> int:
+        """For environments that begin anew after `epoch` iterations, as their state could not be saved."""
+        return self._stream(f"envs after {epoch}", 0)
+
     @property
     def evaluation(self) -> int:
         """For the vector of environments of an evaluation."""

@@ -287,7 +287,7 @@ class OceanVector:
 
     @property
     def _layout(self) -> str:
-        fields = ", ".join(f"{name} {dtype}" for name, (dtype, _) in (self._states.dtype.fields or {}).items())
+        fields = ", ".join(f"{name} {field[0]}" for name, field in (self._states.dtype.fields or {}).items())
         return f"{self.num_envs} x {type(self).__name__}, {self.params}, of {fields}"
 
     @property

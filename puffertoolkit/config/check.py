@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -18,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from puffertoolkit.config import saved, sweep
 from puffertoolkit.config.compose import Composer
 from puffertoolkit.config.diagnose import NothingComposedError
+from puffertoolkit.config.earlier import FindRun, earlier_run
 from puffertoolkit.config.faults import Fault, unique
 from puffertoolkit.config.keys import flatten
 from puffertoolkit.config.paths import conf_dir
@@ -34,7 +34,6 @@ from puffertoolkit.config.values import (
 from puffertoolkit.errors import UserError
 
 FREE_SECTIONS = ("env", "policy")
-FindRun = Callable[[str], Path]
 
 
 @dataclass
@@ -65,13 +64,15 @@ def preflight(options: Namespace, find_run: FindRun) -> Checked:
 
     Args:
         options: As Hydra's own argument parser returns them.
-        find_run: Returns the run directory that a checkpoint belongs to; raises UserError if there is none.
+        find_run: Given a path and a mode, returns the run directory that the path means to the mode; raises
+            UserError if there is none.
     """
     overrides, faults = _parse(options.overrides)
     composer = Composer(options, overrides)
     faults += composer.search_path_faults()
     try:
-        if options.multirun or any(o.input_line == "hydra.mode=MULTIRUN" for o in overrides):
+        multirun = options.multirun or any(o.input_line == "hydra.mode=MULTIRUN" for o in overrides)
+        if multirun:
             overrides = [*_configured_sweep(composer, overrides), *overrides]
         else:
             faults += [_needs_multirun(o) for o in overrides if o.is_sweep_override()]
@@ -84,7 +85,9 @@ def preflight(options: Namespace, find_run: FindRun) -> Checked:
     swept = [o.key_or_group for o in overrides if o.is_sweep_override()]
     faults += _merged([job.composition for job in jobs], jobs, swept)
     semantic = _merged([job.semantic for job in jobs], jobs, swept)
-    if len({tuple(job.restoring) for job in jobs if job.restoring}) > 1:
+    if multirun and any(OmegaConf.select(job.cfg, "resume") for job in jobs):
+        semantic.append(Fault("resume= goes on with one run in its own directory: leave -m out", "resume"))
+    elif len({tuple(job.restoring) for job in jobs if job.restoring}) > 1:
         text = "the checkpoints of one sweep must share env and policy; evaluate these in separate commands"
         semantic.append(Fault(text))
     return Checked(jobs[0].cfg, faults, semantic, jobs[0].restoring)
@@ -149,13 +152,14 @@ def _check_job(composer: Composer, overrides: Sequence[Override], find_run: Find
             faults += wrong
         else:
             choices.append(override)
-    run, run_faults = _saved_run(composer, choices, values, find_run)
+    source, run, run_faults = earlier_run(composer, choices, values, find_run)
     restoring: list[str] = []
     if run is not None:
         saved.store_missing_choices(run, composer.groups)
         made_with = [f"{group}={choice}" for group, choice in run.choices.items()]
         choices = [*_parse(made_with)[0], *(o for o in choices if o.key_or_group not in run.choices)]
         restoring = [*made_with, *saved.restoring_overrides(run, composer.base(choices)[0])]
+        restoring += source.more_overrides(run)
         values = [*_parse(restoring[len(made_with) :])[0], *values]
     cfg, base_faults = composer.base(choices)
     faults += base_faults
@@ -163,36 +167,13 @@ def _check_job(composer: Composer, overrides: Sequence[Override], find_run: Find
         faults += [_with_way_to_add(cfg, override, fault) for fault in composer.apply(cfg, override)]
     faults += _added_keys(cfg)
     semantic = [*run_faults, *_semantic_faults(cfg)]
+    if run is not None and not faults:
+        semantic += source.changed_faults(run, cfg)
     if any(fault.key and not fault.place for fault in semantic):
         typed = {override.key_or_group for override in values}
         places = composer.places(choices)
         semantic = [f if f.key in typed else f.at(places.get(f.key or "")) for f in semantic]
     return Checked(cfg, faults, semantic, restoring)
-
-
-def _saved_run(
-    composer: Composer, choices: Sequence[Override], values: Sequence[Override], find_run: FindRun
-) -> tuple[saved.SavedRun | None, list[Fault]]:
-    """Return the run whose checkpoint this job evaluates, if it does."""
-    cfg, _ = composer.base(choices)
-    for override in values:
-        if override.key_or_group in ("mode", "checkpoint", "output_dir"):
-            list(composer.apply(cfg, override))
-    if OmegaConf.select(cfg, "mode") != "eval":
-        return None, []
-    if not OmegaConf.select(cfg, "checkpoint"):
-        return None, [Fault("mode=eval needs a checkpoint: add checkpoint=<run directory>", "checkpoint")]
-    try:
-        run = saved.load_run(find_run(cfg.checkpoint))
-    except UserError as error:
-        return None, [Fault(str(error), "checkpoint")]
-    asked = {o.key_or_group: o.value() for o in choices}
-    faults = [
-        Fault(f"the checkpoint is of {group}={choice}, not {group}={asked[group]}; leave {group}= out")
-        for group, choice in run.choices.items()
-        if asked.get(group, choice) != choice
-    ]
-    return run, faults
 
 
 def _with_way_to_add(cfg: DictConfig, override: Override, fault: Fault) -> Fault:
@@ -231,7 +212,7 @@ def _semantic_faults(cfg: DictConfig) -> Iterator[Fault]:
         yield from unusable
         return
     yield from value_faults(cfg)
-    if cfg.mode == "train":
+    if cfg.mode in ("train", "reproduce"):
         yield from batch_faults(cfg)
     for section in FREE_SECTIONS:
         node: Any = OmegaConf.to_container(cfg[section], resolve=True)

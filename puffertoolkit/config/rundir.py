@@ -46,7 +46,9 @@ class ClaimRunDirectory(Callback):
     """Hydra calls this when jobs really start, so that `--help` or `--cfg` leave no directory behind."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Claim the directory of a single run."""
+        """Claim the directory of a single run, unless an earlier run goes on in its own."""
+        if config.resume:
+            return
         path = _claim_or_exit(str(config.hydra.run.dir), config.hydra.output_subdir or ".hydra")
         with read_write(config.hydra):
             config.hydra.run.dir = str(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,17 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
+from puffertoolkit.config.keys import flatten
 from puffertoolkit.errors import UserError
 
-SECTIONS = ("env", "policy")
+EVALUATED = ("env", "policy")
+TRAINED = ("env", "policy", "vec", "train", "seed", "device", "num_threads", "trust")
+FIXED = ("env", "policy", "vec", "seed", "train.horizon", "train.optimizer")
+"""What must stay as it is where a training goes on: the states in a checkpoint have its shapes."""
+FREE = ("env", "policy")
+"""Sections whose keys are a class's parameters: here a key that the run did not have has to go."""
+RESUMED = "resumed_"
+"""Begins the folders, beside the config of a run's first process, of those that took the run up again."""
 
 
 @dataclass(frozen=True)
@@ -23,34 +31,44 @@ class SavedRun:
 
     Attributes:
         path: The run directory.
-        choices: Its choice of env and policy: {"env": "breakout", "policy": "mlp"}.
-        sections: Its `env` and `policy` settings, interpolations unresolved.
+        choices: Its choices of groups, of those asked for: {"env": "breakout", "policy": "mlp"}.
+        sections: Its settings asked for, by their first key; interpolations unresolved.
     """
 
     path: Path
     choices: dict[str, str]
-    sections: dict[str, dict[str, Any]]
+    sections: dict[str, Any]
 
 
-def load_run(run: Path) -> SavedRun:
+def load_run(run: Path, names: Sequence[str] = EVALUATED, folder: Path | None = None) -> SavedRun:
     """Read what a run directory says of the run.
+
+    Args:
+        run: The run directory.
+        names: First keys of what is asked for.
+        folder: Where the config is; by default that of the run's first process.
 
     Raises:
         UserError: its `.hydra` files cannot be read.
     """
+    folder = folder or run / ".hydra"
     try:
-        config = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "config.yaml"))
-        hydra = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "hydra.yaml"))
+        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+        hydra = OmegaConf.to_container(OmegaConf.load(folder / "hydra.yaml"))
         assert isinstance(config, dict)
         assert isinstance(hydra, dict)
         choices = hydra["hydra"]["runtime"]["choices"]
-        return SavedRun(
-            run,
-            {section: str(choices[section]) for section in SECTIONS},
-            {section: dict(config[section]) for section in SECTIONS},
-        )
+        sections = {name: config[name] for name in names}
+        groups = [name for name in names if isinstance(sections[name], dict)]
+        return SavedRun(run, {group: str(choices[group]) for group in groups}, sections)
     except (OSError, yaml.YAMLError, AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"the run '{run}' cannot be read, its .hydra files are damaged: {error!r}") from error
+
+
+def resumed_folders(run: Path) -> list[Path]:
+    """The folders of configs with which a run was taken up again, in that order."""
+    found = (run / ".hydra").glob(f"{RESUMED}*/config.yaml")
+    return sorted((path.parent for path in found), key=lambda path: int(path.name.removeprefix(RESUMED)))
 
 
 def store_missing_choices(run: SavedRun, groups: dict[str, list[str]]) -> None:
@@ -65,22 +83,45 @@ def store_missing_choices(run: SavedRun, groups: dict[str, list[str]]) -> None:
 
 
 def restoring_overrides(run: SavedRun, composed: DictConfig) -> list[str]:
-    """Return overrides that turn `composed`, made with the run's choices, into its env and policy."""
+    """Return overrides that turn `composed`, made with the run's choices, into its settings."""
     lines: list[str] = []
-    for section in SECTIONS:
-        now: Any = OmegaConf.to_container(composed[section])
-        lines += _differences(section, now, run.sections[section])
+    for section, wanted in run.sections.items():
+        node = composed[section]
+        now: Any = OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
+        if isinstance(wanted, dict):
+            lines += _differences(section, now, wanted, section in FREE)
+        elif now != wanted:
+            lines.append(f"++{section}={override_value(wanted)}")
     return lines
 
 
-def _differences(path: str, now: dict[str, Any], wanted: dict[str, Any]) -> Iterator[str]:
+def resuming_overrides(run: SavedRun) -> list[str]:
+    """Return overrides that make a job work in the run's directory, beside the configs that stand there."""
+    number = len(resumed_folders(run.path)) + 1
+    directory = override_value(str(run.path.absolute()).replace("$", "\\$"))
+    return [f"hydra.run.dir={directory}", f"hydra.output_subdir=.hydra/{RESUMED}{number}"]
+
+
+def changed_keys(run: SavedRun, cfg: DictConfig, fixed: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the keys at or below `fixed` whose values are not the run's, with both: (key, here, there)."""
+    now: Any = OmegaConf.to_container(cfg, resolve=False)
+    here = flatten({name: now[name] for name in run.sections})
+    there = flatten(run.sections)
+    for key in {**there, **here}:
+        missing = object()
+        is_fixed = any(key == name or key.startswith(f"{name}.") for name in fixed)
+        if is_fixed and here.get(key, missing) != there.get(key, missing):
+            yield key, here.get(key), there.get(key)
+
+
+def _differences(path: str, now: dict[str, Any], wanted: dict[str, Any], free: bool) -> Iterator[str]:
     for key in now:
-        if key not in wanted:
+        if key not in wanted and free:
             yield f"~{path}.{key}"
     for key, value in wanted.items():
         old = now.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            yield from _differences(f"{path}.{key}", old, value)
+            yield from _differences(f"{path}.{key}", old, value, free)
         elif key not in now or old != value or type(old) is not type(value):
             if isinstance(old, dict) or (isinstance(value, dict) and key in now):
                 yield f"~{path}.{key}"

@@ -141,8 +141,10 @@ class Config:
 
     seed: int = at_least(0)
     device: str = plain()
-    mode: str = one_of("train", "eval")
+    mode: str = one_of("train", "eval", "reproduce")
     checkpoint: str | None = plain()
+    resume: str | None = plain()
+    run: str | None = plain()
     tag: str | None = plain()
     output_dir: str = plain()
     num_threads: int = at_least(0)

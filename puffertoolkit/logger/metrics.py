@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from puffertoolkit.errors import UserError
+from puffertoolkit.files import replace_file
 
 Scalar = float | int | bool | str | None
 
@@ -28,16 +29,22 @@ class MetricsLog:
     Args:
         run_dir: The run's directory; it must exist.
         tensorboard: Whether to write `tb/` too.
+        resume_step: Go on after this step: rows of later ones, from a process that was killed, are dropped.
     """
 
-    def __init__(self, run_dir: str | os.PathLike[str], tensorboard: bool = True) -> None:
+    def __init__(
+        self, run_dir: str | os.PathLike[str], tensorboard: bool = True, resume_step: int | None = None
+    ) -> None:
         self.path = Path(run_dir) / "metrics.jsonl"
         self._order: dict[str, None] = {}
+        self.kept = [] if resume_step is None else _drop_later(self.path, resume_step)
+        for row in self.kept:
+            self._order.update(dict.fromkeys(row))
         torn = _lacks_newline(self.path)
         self._file = self.path.open("a", encoding="utf-8")
         if torn:
             self._file.write("\n")
-        self._tensorboard = _TensorBoardThread(Path(run_dir) / "tb") if tensorboard else None
+        self._tensorboard = _TensorBoardThread(Path(run_dir) / "tb", resume_step) if tensorboard else None
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Writes one row.
@@ -108,6 +115,29 @@ def _finite_or_none(value: Scalar) -> Scalar:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`, without a last one that a kill cut short; none if there is no file.
+
+    Raises:
+        UserError: a line is no JSON object.
+    """
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    try:
+        return [dict(json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} holds something other than rows of metrics: {error}") from error
+
+
+def _drop_later(path: Path, step: int) -> list[dict[str, Any]]:
+    """Keep the rows up to `step`, and return them."""
+    rows = read_rows(path)
+    kept = [row for row in rows if row["step"] <= step]
+    replace_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+    return kept
+
+
 def _lacks_newline(path: Path) -> bool:
     """Whether the file ends in the middle of a line, as after a kill."""
     if not path.exists() or path.stat().st_size == 0:
@@ -122,7 +152,8 @@ class _TensorBoardThread:
 
     FLUSH_INTERVAL_S = 2.0
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, resume_step: int | None = None) -> None:
+        self._resume_step = resume_step
         directory.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         self._path = _unused(directory / name)
@@ -149,13 +180,18 @@ class _TensorBoardThread:
 
     def _write_rows(self) -> None:
         # These rather than tensorboard's EventFileWriter: that one imports TensorFlow where it is installed.
-        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         with self._path.open("wb") as file:
             writer = RecordWriter(file)
             writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+            if self._resume_step is not None:
+                # TensorBoard then forgets what files of earlier processes say of later steps.
+                begun = SessionLog(status=SessionLog.START)
+                event = Event(wall_time=time.time(), step=self._resume_step + 1, session_log=begun)
+                writer.write(event.SerializeToString())
             next_flush = 0.0
             while (row := self._rows.get()) is not None:
                 wall_time, step, numbers = row

@@ -15,13 +15,12 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from puffertoolkit.errors import UserError
 from puffertoolkit.logger.metrics import MetricsLog
 from puffertoolkit.logger.paths import shown_path
 from puffertoolkit.modes.interval import mean_interval
-from puffertoolkit.modes.session import Session
+from puffertoolkit.modes.session import Session, load_weights
 from puffertoolkit.modes.video import write_video
-from puffertoolkit.run.checkpoint import Checkpoint, load_checkpoint
+from puffertoolkit.run.checkpoint import load_checkpoint
 from puffertoolkit.run.directory import RunDirectory, find_run
 from puffertoolkit.trainer.rollout import to_environment
 from puffertoolkit.vector import Vector
@@ -65,29 +64,6 @@ def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
     return means
 
 
-def load_weights(session: Session, checkpoint: Checkpoint) -> None:
-    """Put the checkpoint's weights into the session's policy.
-
-    Raises:
-        UserError: they are of another environment or another network.
-    """
-    wanted, found = session.manifest(), checkpoint.manifest
-    for key, what in (("observation_space", "observations"), ("action_space", "actions")):
-        if wanted[key] != found[key]:
-            raise UserError(
-                f"The checkpoint {checkpoint.path} was trained on '{found['env']}' with the {what} "
-                f"{found[key]}; '{session.env_name}' as configured here has {wanted[key]}. Leave out env= "
-                "and env.* overrides to evaluate it on the environment it knows."
-            )
-    try:
-        session.policy.load_state_dict(checkpoint.weights)
-    except RuntimeError as error:
-        raise UserError(
-            f"The weights in {checkpoint.path} do not fit the policy as configured here: {error} "
-            "Leave out policy= and policy.* overrides to use the network that was trained."
-        ) from error
-
-
 @dataclass
 class Evaluation:
     """Every finished episode's statistics by name, (episodes,) each, and frames of the first environment."""
@@ -113,13 +89,14 @@ def evaluate(session: Session, cfg: Any) -> Evaluation:
     state = tuple(part.to(device) for part in policy.initial_state(vector.num_agents))  # type: ignore[operator]
     starts = torch.ones(vector.num_agents, dtype=torch.bool, device=device)
     collected: dict[str, list[npt.NDArray[np.float64]]] = {}
+    bounds = getattr(policy, "action_bounds", "clip")
     film = Film(vector, cfg.video_max_steps if cfg.video else 0)
     for _ in range(cfg.max_steps):
         film.shoot()
         observations = torch.from_numpy(vector.observations).to(device)
         dist, _, state = policy.step(observations, state, starts)  # type: ignore[operator]
         action = dist.mode if cfg.deterministic else dist.sample()
-        vector.step(to_environment(action, vector.single_action_space))
+        vector.step(to_environment(action, vector.single_action_space, bounds))
         counts, sums = vector.drain_rows()
         counted = np.flatnonzero((counts > 0) & (quota > 0))
         quota[counted] -= 1

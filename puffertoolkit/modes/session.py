@@ -14,6 +14,7 @@ from puffertoolkit.allocator import keep_freed_memory
 from puffertoolkit.config.build import build_env, build_policy
 from puffertoolkit.errors import UserError
 from puffertoolkit.policies import describe
+from puffertoolkit.run.checkpoint import Checkpoint
 from puffertoolkit.seeding import SeedTree
 from puffertoolkit.threads import set_threads
 from puffertoolkit.vector import Vector, make_vector
@@ -63,6 +64,29 @@ class Session:
             "action_space": str(self.vector.single_action_space),
             "policy": describe(self.policy),
         }
+
+
+def load_weights(session: Session, checkpoint: Checkpoint) -> None:
+    """Put the checkpoint's weights into the session's policy.
+
+    Raises:
+        UserError: they are of another environment or another network.
+    """
+    wanted, found = session.manifest(), checkpoint.manifest
+    for key, what in (("observation_space", "observations"), ("action_space", "actions")):
+        if wanted[key] != found[key]:
+            raise UserError(
+                f"The checkpoint {checkpoint.path} was trained on '{found['env']}' with the {what} "
+                f"{found[key]}; '{session.env_name}' as configured here has {wanted[key]}. Leave out env= "
+                "and env.* overrides to evaluate it on the environment it knows."
+            )
+    try:
+        session.policy.load_state_dict(checkpoint.weights)
+    except RuntimeError as error:
+        raise UserError(
+            f"The weights in {checkpoint.path} do not fit the policy as configured here: {error} "
+            "Leave out policy= and policy.* overrides to use the network that was trained."
+        ) from error
 
 
 def env_name(cfg: DictConfig) -> str:

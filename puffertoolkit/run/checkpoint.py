@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from puffertoolkit.errors import UserError
-from puffertoolkit.run.files import sync_directory, write_synced
+from puffertoolkit.files import sync_directory, write_synced
 from puffertoolkit.run.manifest import (
     FORMAT,
     MANIFEST,
@@ -34,9 +34,9 @@ from puffertoolkit.run.manifest import (
     WEIGHTS,
     best_of,
     checkpoint_name,
-    damage_of,
     list_checkpoints,
-    read_manifest_or_suggest,
+    read_manifest,
+    require_whole,
     suggestion,
 )
 
@@ -133,9 +133,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
             is good.
     """
     path = Path(path)
-    info = read_manifest_or_suggest(path)
-    if damage := damage_of(info):
-        raise UserError(f"The checkpoint {path} is damaged: {damage}. {suggestion(path)}")
+    require_whole(path)
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
     except (safetensors.SafetensorError, ValueError, OSError) as error:
@@ -153,7 +151,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         ) from error
     if not isinstance(state, dict):
         raise UserError(f"{path / TRAINER} is not a trainer's state. {suggestion(path)}")
-    return Checkpoint(path, weights, state, info.manifest)
+    return Checkpoint(path, weights, state, read_manifest(path).manifest)
 
 
 def _weights_bytes(weights: Mapping[str, Tensor]) -> bytes:

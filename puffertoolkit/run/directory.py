@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import hashlib
 import json
 import os
 import shlex
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,15 @@ from omegaconf import OmegaConf
 
 import puffertoolkit
 from puffertoolkit.errors import UserError
-from puffertoolkit.run.files import replace_file
+from puffertoolkit.files import replace_file
 from puffertoolkit.run.manifest import (
     best_checkpoint,
+    damage_of,
     is_checkpoint_name,
     latest_checkpoint,
+    list_checkpoints,
     read_manifest_or_suggest,
+    require_whole,
 )
 from puffertoolkit.run.provenance import git_state, machine, versions
 from puffertoolkit.seeding import SeedTree
@@ -106,10 +112,105 @@ class RunDirectory:
         if git.diff:
             replace_file(self.git_diff, git.diff)
 
+    def record_resumption(
+        self, cfg: Any, argv: Sequence[str], num_threads: int, step: int, config: str
+    ) -> None:
+        """Adds to `run.json` that the run was taken up again, by what and where.
+
+        Args:
+            cfg: The composed config.
+            argv: The arguments after `python -m puffertoolkit`.
+            num_threads: The threads in use.
+            step: Agent steps already trained.
+            config: Where in the run's directory Hydra wrote this config.
+        """
+        record = json.loads(self.provenance.read_text())
+        git = git_state(Path(puffertoolkit.__file__).parent)
+        resumption = {
+            "step": step,
+            "config": config,
+            "command": shlex.join(["python", "-m", "puffertoolkit", *argv]),
+            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "git": {"sha": git.sha, "dirty": git.dirty},
+            "versions": versions(),
+            **machine(),
+            "num_threads": num_threads,
+            "config_sha256": config_hash(cfg),
+        }
+        record.setdefault("resumptions", []).append(resumption)
+        replace_file(self.provenance, (json.dumps(record, indent=2) + "\n").encode())
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Holds the run for this process; the system lets go of it however the process ends.
+
+        Raises:
+            UserError: Another process is writing to the run.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.seek(0)
+                raise UserError(
+                    f"Another process is training in {self.path} ({file.read().strip() or 'unknown'}). Wait "
+                    "for its end, or stop it first."
+                ) from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+
 
 def config_hash(cfg: Any) -> str:
     """SHA-256 of the config with its interpolations resolved, whatever the order of its keys."""
     return hashlib.sha256(OmegaConf.to_yaml(cfg, resolve=True, sort_keys=True).encode()).hexdigest()
+
+
+def run_directory(path: str | os.PathLike[str]) -> RunDirectory:
+    """The run that a path means, whatever the state of its checkpoints.
+
+    Args:
+        path: A run's directory, its `checkpoints/`, a checkpoint, or a file of a checkpoint.
+
+    Raises:
+        UserError: The path is none of those.
+    """
+    start = Path(path)
+    if not start.exists():
+        raise UserError(_not_there(start))
+    for candidate in (start, *start.absolute().parents[:3]):
+        if _is_run(candidate):
+            return RunDirectory(candidate)
+    raise UserError(_not_a_run(start))
+
+
+def resume_point(path: str | os.PathLike[str]) -> tuple[Path, list[str]]:
+    """The checkpoint to go on from: the one that the path names, else the newest that is whole.
+
+    Returns:
+        The checkpoint's directory, and what to tell of newer ones that are damaged.
+
+    Raises:
+        UserError: The path names a damaged checkpoint, or the run has none that is whole.
+    """
+    start = Path(path)
+    if named := _enclosing_checkpoint(start):
+        require_whole(named)
+        return named, []
+    run = run_directory(start)
+    good, bad = list_checkpoints(run.checkpoints)
+    notes = [f"{folder} is damaged and was passed over" for folder in bad]
+    for info in reversed(good):
+        if damage_of(info) is None:
+            return info.path, notes
+        notes.append(f"{info.path} is damaged ({damage_of(info)}) and was passed over")
+    found = "it ended before its first one was written" if not notes else "; ".join(notes)
+    raise UserError(
+        f"The run {run.path} has no checkpoint to go on from: {found}. Begin it again with the command in "
+        f"{run.provenance}, or with mode=reproduce run={run.path}."
+    )
 
 
 def find_run(path: str | os.PathLike[str], prefer: str = "latest") -> tuple[RunDirectory, Path]:

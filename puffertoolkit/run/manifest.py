@@ -135,6 +135,12 @@ def read_manifest_or_suggest(path: Path) -> CheckpointInfo:
         raise UserError(f"{error} {suggestion(path)}") from error
 
 
+def require_whole(path: Path) -> None:
+    """Raises a UserError if the checkpoint is damaged; it says which other one is good."""
+    if damage := damage_of(read_manifest_or_suggest(path)):
+        raise UserError(f"The checkpoint {path} is damaged: {damage}. {suggestion(path)}")
+
+
 def suggestion(damaged: Path) -> str:
     """A sentence that says which checkpoint beside a damaged one can be used in its place."""
     good = [info for info in list_checkpoints(damaged.parent)[0] if info.path.name != damaged.name]

@@ -94,7 +94,9 @@ class Collector:
         buffer = self.experience
         buffer.next_values[:-1] *= buffer.values[1:]
         last = torch.from_numpy(self.vector.observations).to(self.device)
-        buffer.next_values[-1] *= self.policy.step(last, self.state, self.starts)[1]
+        value = self.policy.step(last, self.state, self.starts)[1].float()
+        # Not a product: what stands in the row of an agent that has just died may be NaN.
+        buffer.next_values[-1] = value.where(buffer.next_values[-1] > 0, 0)
         if truncated.steps:
             steps, rows, observations, state = truncated.gather(self.device)
             goes_on = torch.zeros(len(rows), dtype=torch.bool, device=self.device)

@@ -14,6 +14,7 @@ from torch import nn
 from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.errors import UserError
 from puffertoolkit.seeding import SeedTree
+from puffertoolkit.trainer.clock import Clock
 from puffertoolkit.trainer.experience import Experience
 from puffertoolkit.trainer.finite import (
     NotFiniteError,
@@ -24,6 +25,7 @@ from puffertoolkit.trainer.finite import (
 from puffertoolkit.trainer.optim import Optimizer, scheduled_lr
 from puffertoolkit.trainer.rewards import RewardShaper
 from puffertoolkit.trainer.rollout import Collector
+from puffertoolkit.trainer.state import as_arrays, as_tensors, random_state, set_random_state
 from puffertoolkit.trainer.update import Learner
 from puffertoolkit.vector import Vector
 
@@ -47,7 +49,7 @@ class Trainer:
     def __init__(
         self, cfg: TrainConfig, vector: Vector, policy: nn.Module, seeds: SeedTree, device: torch.device
     ) -> None:
-        self.cfg, self.vector, self.policy, self.seeds = cfg, vector, policy, seeds
+        self.cfg, self.vector, self.policy, self.seeds, self.device = cfg, vector, policy, seeds, device
         if cfg.minibatch_size > vector.num_agents * cfg.horizon:
             raise UserError(
                 f"train.minibatch_size is {cfg.minibatch_size}, and a whole batch has only "
@@ -60,7 +62,7 @@ class Trainer:
         self.rewards = RewardShaper(cfg, vector.num_agents, device)
         self.learner = Learner(policy, self.optimizer, cfg, self.shuffle)  # type: ignore[arg-type]
         self.step, self.epoch = 0, 0
-        self._clock = _Clock()
+        self.clock = Clock()
 
     def train(
         self,
@@ -78,25 +80,26 @@ class Trainer:
         Raises:
             UserError: a reward, a loss or a gradient is not finite; nothing is saved from then on.
         """
-        torch.manual_seed(self.seeds.policy_sampling)
-        self.vector.reset(self.seeds.envs)
+        if self.epoch == 0:
+            torch.manual_seed(self.seeds.policy_sampling)
+            self.vector.reset(self.seeds.envs)
         last_save = time.monotonic()
         losses: Row = {}
         while self.progress < 1 and not should_stop():
-            self._clock.start()
+            self.clock.start()
             lr = scheduled_lr(self.cfg, self.step)
             self.optimizer.set_lr(lr)
             experience = self.collector.collect()
             require_finite_rollout(experience, self.step, losses)
-            self._clock.lap("time/rollout_s")
+            self.clock.lap("time/rollout_s")
             losses = self._update(experience, losses)
-            self._clock.lap("time/update_s")
+            self.clock.lap("time/update_s")
             self.epoch += 1
             report(self._metrics(losses, lr))
             if time.monotonic() - last_save > self.cfg.checkpoint_interval_s:
                 save()
                 last_save = time.monotonic()
-            self._clock.lap("time/log_s")
+            self.clock.lap("time/log_s")
         save()
 
     def _update(self, experience: Experience, last: Row) -> Row:
@@ -125,13 +128,13 @@ class Trainer:
         )
         # Rollout time is the environments' and the policy's; the two are improved by different means.
         env_s, self.collector.env_s = self.collector.env_s, 0.0
-        times = self._clock.drain()
+        times = self.clock.drain()
         rollout_s = times.pop("time/rollout_s")
         return {
             "step": self.step,
             "epoch": self.epoch,
-            "uptime_s": self._clock.uptime_s,
-            "sps": self._clock.rate(self.step),
+            "uptime_s": self.clock.uptime_s,
+            "sps": self.clock.rate(self.step),
             **statistics,
             **losses,
             "train/lr": lr,
@@ -142,45 +145,48 @@ class Trainer:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything besides the weights that the next iteration depends on, but for the environments."""
+        """Everything besides the weights that the next iteration depends on.
+
+        "vector" is None where the environments cannot tell their state.
+        """
         return {
             "step": self.step,
             "epoch": self.epoch,
+            "uptime_s": self.clock.uptime_s,
             "optimizer": self.optimizer.state_dict(),
-            "torch_rng": torch.get_rng_state(),
-            "shuffle_rng": self.shuffle.get_state(),
+            "random": {"shuffle": self.shuffle.get_state(), **random_state(self.device)},
+            "rewards": self.rewards.state_dict(),
+            "collector": self.collector.state_dict(),
+            "vector": as_tensors(self.vector.state_dict()),
         }
 
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Go on from what `state_dict` gave; the policy's weights are loaded separately.
 
-class _Clock:
-    """Where the time of an iteration goes; `log_s` is that of the iteration before."""
+        Returns:
+            Whether everything is as it was; False where the environments could not tell their state: new
+            episodes begin in all of them.
 
-    def __init__(self) -> None:
-        self._begun = self._last = time.perf_counter()
-        self._laps: Row = {"time/log_s": 0.0}
-        self._rated = (0, self._begun)
-
-    def start(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self._laps[name] = self._laps.get(name, 0.0) + now - self._last
-        self._last = now
-
-    def drain(self) -> Row:
-        laps, self._laps = self._laps, {"time/log_s": 0.0}
-        return laps
-
-    @property
-    def uptime_s(self) -> float:
-        return time.perf_counter() - self._begun
-
-    def rate(self, step: int) -> float:
-        """Steps per second since the last call."""
-        (step_before, before), now = self._rated, time.perf_counter()
-        self._rated = (step, now)
-        return (step - step_before) / (now - before)
+        Raises:
+            UserError: the state is that of other environments.
+        """
+        self.step, self.epoch = state["step"], state["epoch"]
+        self.clock.go_on(state["uptime_s"], self.step)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.rewards.load_state_dict(state["rewards"])
+        exact = state["vector"] is not None
+        if exact:
+            self.collector.load_state_dict(state["collector"])
+            try:
+                self.vector.load_state_dict(as_arrays(state["vector"]))
+            except ValueError as error:
+                raise UserError(f"The checkpoint is of other environments: {error}.") from error
+        else:
+            self.vector.reset(self.seeds.resumed_envs(self.epoch))
+        # Last: building and resetting may have drawn from these.
+        self.shuffle.set_state(state["random"]["shuffle"])
+        set_random_state(state["random"], self.device)
+        return exact
 
 
 def peak_memory_mb() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import torch
@@ -51,6 +52,18 @@ class Learner:
         means = {name: torch.stack([row[name] for row in history]).mean() for name in history[0]}
         return {**means, "train/explained_variance": quality}
 
+    def warm_up(self, experience: Experience) -> float:
+        """Run the network once, forward and backward, in the shape of an update; returns the seconds.
+
+        With `compile` that is when it is compiled.
+        """
+        begun = time.perf_counter()
+        segments = min(self.cfg.minibatch_size // self.cfg.horizon, experience.num_agents)
+        _, values, log_ratios = self._forward(experience.some(self._parts(segments)[0]))
+        (values.sum() + log_ratios.sum()).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.zero_grad()
+        return time.perf_counter() - begun
+
     def _descend(self, batch: Experience, index: Tensor, weights: Tensor | None, ratios: Tensor) -> Row:
         """Make one gradient step on a minibatch, in as many parts as `device_batch_size` asks for."""
         parts = self._parts(batch.num_agents)
@@ -95,7 +108,7 @@ class Learner:
     def _parts(self, segments: int) -> list[slice]:
         size = self.cfg.device_batch_size
         each = segments if size is None else max(1, size // self.cfg.horizon)
-        return [slice(start, start + each) for start in range(0, segments, each)]
+        return [slice(start, min(start + each, segments)) for start in range(0, segments, each)]
 
     def advantage(self, batch: Experience, ratios: Tensor | None) -> Tensor:
         """Advantages (T, B): with V-trace clipping of `ratios` where configured, else plain GAE."""

@@ -4,8 +4,8 @@ import pytest
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 
+from puffertoolkit.cli import _run_of
 from puffertoolkit.config.check import preflight
-from puffertoolkit.run.directory import find_run
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def check():
 
     def run(*arguments):
         options = get_args_parser().parse_intermixed_args([str(argument) for argument in arguments])
-        return preflight(options, lambda checkpoint: find_run(checkpoint)[0].path)
+        return preflight(options, _run_of)
 
     return run
 

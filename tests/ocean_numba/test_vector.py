@@ -144,7 +144,8 @@ def test_every_environment_is_listed():
 def test_goes_on_from_a_saved_state_as_if_nothing_had_been(name, make, random_actions):
     def follow(env):
         return [
-            (env.observations.copy(), env.rewards.copy(), ended) for ended in play(env, random_actions, 150, 3)
+            (env.observations.copy(), env.rewards.copy(), ended)
+            for ended in play(env, random_actions, 150, 3)
         ]
 
     one, other = make(name, 16, 1), make(name, 16, 2)

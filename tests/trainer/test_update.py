@@ -108,22 +108,37 @@ def test_garbage_under_the_mask_changes_nothing(scripted):
     torch.testing.assert_close(results[0], results[1])
 
 
-def test_live_ratios_enter_the_loss(scripted):
-    """V-trace clips the advantages of what the policy no longer does; the loss must feel it."""
-    changed = {}
-    for rho_clip in (1.0, None):
-        cfg = train_config(
-            horizon=4,
-            minibatch_size=8,
-            vtrace_rho_clip=rho_clip,
-            vtrace_c_clip=rho_clip,
-            normalize_advantage=False,
-        )
-        _, collector, update = learner(scripted(2), cfg)
-        batch = collector.collect()
-        batch.logprobs -= torch.linspace(-1, 1, 8).reshape(4, 2)
-        changed[rho_clip] = update.update(batch, 0.0)["loss/value"].item()
-    assert changed[1.0] != pytest.approx(changed[None], rel=1e-3)
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_live_ratios_enter_the_loss(scripted, epochs):
+    """The targets of the critic are those of advantages recomputed with the present policy's ratios."""
+    cfg = train_config(
+        horizon=4,
+        minibatch_size=8,
+        priority_alpha=0.0,
+        vtrace_rho_clip=1.1,
+        vtrace_c_clip=0.9,
+        vf_clip_coef=None,
+        update_epochs=epochs,
+        lr=1e-30,
+    )
+    _, collector, update = learner(scripted(2), cfg)
+    batch = collector.collect()
+    losses = []
+    for shift in (torch.zeros(8), torch.linspace(-1, 1, 8)):
+        batch.logprobs -= shift.reshape(4, 2)
+        ratios = shift.reshape(4, 2).exp().double().numpy()
+        losses.append(update.update(batch, 0.0)["loss/value"].item())
+        squares = []
+        for n in range(2):
+            carried = 0.0
+            for t in reversed(range(4)):
+                gap = batch.rewards[t, n] + cfg.gamma * batch.next_values[t, n] - batch.values[t, n]
+                through = cfg.gamma * cfg.gae_lambda * min(0.9, ratios[t, n]) * (not batch.ends[t, n])
+                carried = min(1.1, ratios[t, n]) * gap.item() + through * carried
+                # The critic still says what it said: its error is the advantage.
+                squares.append(0.5 * carried**2)
+        assert losses[-1] == pytest.approx(sum(squares) / 8, rel=1e-4)
+    assert losses[0] != pytest.approx(losses[1], rel=1e-2)
 
 
 @pytest.mark.parametrize("agents", [8, 7])
@@ -153,10 +168,50 @@ def test_priority_weights_undo_the_priorities_at_the_end(scripted):
     _, collector, update = learner(scripted(4), cfg)
     experience = collector.collect()
     estimates = update.advantage(experience, None)
-    p = priorities(estimates, 0.9)
+    raw = [sum(abs(float(a)) for a in estimates[:, n]) ** 0.9 for n in range(4)]
     for progress, beta in ((0.0, 0.3), (0.5, 0.65), (1.0, 1.0)):
         index, weights = next(update._minibatches(experience, torch.ones(2, 4), progress))
-        torch.testing.assert_close(weights, (4 * p[index]) ** -beta)
+        wanted = [(4 * raw[n] / sum(raw)) ** -beta for n in index.tolist()]
+        torch.testing.assert_close(weights, torch.tensor(wanted))
+
+
+def test_segments_are_drawn_as_often_as_their_priority_says(scripted):
+    """The mean over draws weighted by 1 / (N p) is the plain mean over all segments: nothing is favoured."""
+    cfg = train_config(horizon=2, minibatch_size=10, priority_alpha=0.5, priority_beta=1.0)
+    _, collector, update = learner(scripted(5), cfg)
+    experience = collector.collect()
+    p = priorities(update.advantage(experience, None), 0.5).numpy()
+    counts, weighed = np.zeros(5), np.zeros(5)
+    for _ in range(2000):
+        [(index, weights)] = update._minibatches(experience, torch.ones(2, 5), 0.0)
+        np.add.at(counts, index.numpy(), 1)
+        np.add.at(weighed, index.numpy(), weights.numpy())
+    # Four standard deviations of a binomial count.
+    assert (abs(counts - 10_000 * p) < 4 * np.sqrt(10_000 * p * (1 - p))).all()
+    assert abs(weighed / counts - 1 / (5 * p)).max() < 1e-4
+
+
+@pytest.mark.parametrize(("agents", "size", "wanted"), [(7, 6, [3, 3, 1]), (5, 4, [2, 2, 1]), (4, 4, [2, 2])])
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_odd_numbers_of_segments_are_all_used(scripted, agents, size, wanted, alpha):
+    """As many segments as there are agents are learnt from in an epoch, whatever the minibatch."""
+    cfg = train_config(horizon=2, minibatch_size=size, priority_alpha=alpha, update_epochs=3)
+    _, collector, update = learner(scripted(agents), cfg)
+    sizes, sequence = [], update._sequence
+    update._sequence = lambda obs, *rest: sizes.append(obs.shape[1]) or sequence(obs, *rest)
+    row = update.update(collector.collect(), 0.0)
+    assert sizes == 3 * wanted
+    assert all(value.isfinite() for value in row.values())
+
+
+def test_no_priorities_no_weights_and_every_segment_once(scripted):
+    cfg = train_config(horizon=2, minibatch_size=4, priority_alpha=0.0)
+    _, collector, update = learner(scripted(6), cfg)
+    batches = list(update._minibatches(collector.collect(), torch.ones(2, 6), 0.0))
+    assert [weights for _, weights in batches] == [None] * 3
+    assert sorted(n for index, _ in batches for n in index.tolist()) == list(range(6))
+    # And priorities of exponent 0 would be the same for all.
+    torch.testing.assert_close(priorities(torch.randn(2, 6), 0.0), torch.full((6,), 1 / 6))
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adam", "adamw"])
@@ -182,6 +237,29 @@ def test_muon_takes_the_matrices_and_adam_the_rest():
     assert all(p.ndim == 2 for g in muon.param_groups for p in g["params"])
     held = sum(len(g["params"]) for part in (muon, adam) for g in part.param_groups)
     assert held == len(list(policy.parameters()))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_no_number_does_not_spread_to_the_others(value):
+    sound, broken = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = Optimizer([sound, broken], train_config(optimizer="adam"))
+    sound.grad, broken.grad = torch.tensor([1.0, 2.0]), torch.tensor([0.0, value])
+    assert not optimizer.clip_gradients().isfinite()
+    assert sound.grad.isfinite().all()
+    assert not broken.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adam", "adamw"])
+def test_weight_decay_pulls_towards_zero_as_each_optimizer_has_it(optimizer):
+    """Decoupled from the gradient with adamw and for Muon's matrices; part of the gradient with adam."""
+    matrix = torch.nn.Parameter(torch.full((2, 2), 4.0))
+    cfg = train_config(optimizer=optimizer, lr=0.1, weight_decay=0.5, adam_eps=1e-8)
+    updates = Optimizer([matrix], cfg)
+    matrix.grad = torch.zeros(2, 2)
+    updates.step()
+    # With no gradient Adam's own step is nothing; of a gradient that is the decay alone it is lr.
+    wanted = 4.0 - 0.1 if optimizer == "adam" else 4.0 * (1 - 0.1 * 0.5)
+    torch.testing.assert_close(matrix.detach(), torch.full((2, 2), wanted))
 
 
 def test_gradient_clipping_and_its_report():
