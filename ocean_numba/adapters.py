@@ -66,6 +66,23 @@ def make_vector_env(
     return OceanVectorEnv(engine, render_mode, copy)
 
 
+def make_parallel_env(name: str, render_mode: str | None = None, **params: Any) -> Any:
+    """One world of an environment in which several agents live, as a PettingZoo ParallelEnv.
+
+    Args:
+        name: its class: "Multiagent".
+        render_mode: None, "rgb_array" or "ansi" (text in colour).
+        params: the environment's own parameters.
+
+    Raises:
+        ValueError: an unknown name or mode, or a parameter out of its range.
+        TypeError: an unknown parameter.
+    """
+    from ocean_numba.parallel import OceanParallelEnv
+
+    return OceanParallelEnv(_class(name)(num_envs=1, **params), _checked_mode(render_mode))
+
+
 # Gymnasium reads the modes where it finds the function, and adds "human" and "rgb_array_list" to them.
 make_env.metadata = METADATA  # type: ignore[attr-defined]
 
@@ -82,7 +99,7 @@ class OceanEnv(gymnasium.Env[Array, Any]):  # type: ignore[misc]
     """
 
     def __init__(self, engine: OceanVector, render_mode: str | None = None) -> None:
-        self.engine = engine
+        self.engine = _of_one_agent(engine)
         self.render_mode = _checked_mode(render_mode)
         self.metadata = {**METADATA, "render_fps": engine.frames_per_second}
         self.observation_space = engine.single_observation_space
@@ -141,7 +158,7 @@ class OceanVectorEnv(VectorEnv[Array, Array, Array]):  # type: ignore[misc]
     """
 
     def __init__(self, engine: OceanVector, render_mode: str | None = None, copy: bool = True) -> None:
-        self.engine = engine
+        self.engine = _of_one_agent(engine)
         self.num_envs = engine.num_envs
         self.render_mode = _checked_mode(render_mode)
         self.copy = copy
@@ -251,6 +268,15 @@ def _class(name: str) -> type[OceanVector]:
         raise ValueError(f"there is no environment {name!r}; there are {', '.join(dir(ocean_numba))}")
     found: type[OceanVector] = getattr(ocean_numba, name)
     return found
+
+
+def _of_one_agent(engine: OceanVector) -> OceanVector:
+    if engine.definition.agents is not None:
+        raise ValueError(
+            f"several agents share a world of {type(engine).__name__}, which Gymnasium does not know; "
+            "ocean_numba.adapters.make_parallel_env makes a PettingZoo environment of it"
+        )
+    return engine
 
 
 def _checked_mode(render_mode: str | None) -> str | None:

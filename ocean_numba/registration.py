@@ -8,7 +8,7 @@ from pathlib import Path
 
 import gymnasium
 
-_NOT_ENVIRONMENTS = {"registration", "adapters"}
+_NOT_ENVIRONMENTS = {"registration", "adapters", "parallel"}
 
 
 @lru_cache

@@ -109,9 +109,9 @@ class Kernel:
     def __init__(self, template: Callable[..., Any], name: str, parallel: bool, **functions: Any) -> None:
         variant = ("threads" if parallel else "serial") + ("_checked" if numba.config.BOUNDSCHECK else "")
         label = f"{name}_{template.__name__}_{variant}_{fingerprint(functions)}"
-        function = types.FunctionType(template.__code__, {**globals(), **functions}, label)
+        function = types.FunctionType(template.__code__, {**template.__globals__, **functions}, label)
         function.__qualname__ = label
-        function.__module__ = __name__
+        function.__module__ = template.__module__
         self.name = label
         self.call = numba.njit(nogil=True, error_model="numpy", _nrt=False, parallel=parallel, cache=True)(
             function

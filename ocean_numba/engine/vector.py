@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
-from gymnasium import Space
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from ocean_numba.engine import random, threads
 from ocean_numba.engine.canvas import Canvas
+from ocean_numba.engine.definition import Definition, Fields
 from ocean_numba.engine.kernels import (
     Kernel,
     is_valid_continuous,
@@ -27,42 +26,11 @@ from ocean_numba.engine.kernels import (
 )
 from ocean_numba.engine.parameters import Parameters
 from ocean_numba.engine.records import Record, Records
-
-Fields = list[tuple[Any, ...]]
+from ocean_numba.engine.worlds import world_reset_kernel, world_step_kernel
 
 # Kept by the engine in every state: `tick` is the number of the step being made (1 for the first of an
 # episode).
 ENGINE_FIELDS: Fields = [*random.FIELDS, ("episode_return", "f8"), ("tick", "i4")]
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What an author writes: scalar functions over one environment, and their types.
-
-    Attributes:
-        params: subclass of ``Parameters``.
-        state: ``state(params)`` -> NumPy field list of one environment's state; each function gets one such
-            record, with the engine's own fields (``tick``, ``episode_return``, the random stream) beside it.
-        spaces: ``spaces(params)`` -> (observation space: Box, action space: Discrete, MultiDiscrete or Box).
-        reset: kernel ``reset(state, params, observation)``: begin an episode; write the whole observation.
-        step: kernel ``step(state, params, action, observation)`` -> (reward, terminated, truncated); write
-            what changed in the observation. ``action`` is an array (k,): ``action[0]`` for Discrete.
-        statistics: kernel ``statistics(state, params)`` -> tuple of floats, one per name in
-            ``statistic_names``, called when an episode ends.
-        draw: ``draw(state, params)`` -> Canvas.
-        frames_per_second: ``frames_per_second(params)`` -> steps per second of real time, for videos.
-        statistic_names: "score" and "perf" (0 … 1), then whatever else is worth knowing of an episode.
-    """
-
-    params: type[Parameters]
-    state: Callable[[Any], Fields]
-    spaces: Callable[[Any], tuple[Space[Any], Space[Any]]]
-    reset: Callable[..., None]
-    step: Callable[..., tuple[float, bool, bool]]
-    statistics: Callable[..., tuple[float, ...]]
-    draw: Callable[[Any, Any], Canvas]
-    frames_per_second: Callable[[Any], float]
-    statistic_names: tuple[str, ...] = ("score", "perf")
 
 
 class OceanVector:
@@ -80,8 +48,11 @@ class OceanVector:
     ``masks``                 (N,) bool         false where a row holds no living agent
     ========================  ================  ==========================================================
 
+    Where several agents share a world, N is the number of agents of all worlds; the rows of one world are
+    neighbours.
+
     Args:
-        num_envs: N, at least 1.
+        num_envs: copies of the environment, at least 1.
         num_threads: threads that share a step; the results do not depend on it.
         params: the environment's own parameters, see its ``Params``.
 
@@ -106,7 +77,9 @@ class OceanVector:
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name}={value!r} is not valid: it takes an integer of at least 1")
         self.params = self._checked(params)
-        self.num_envs = self.num_agents = int(num_envs)
+        self.num_envs = int(num_envs)
+        self.agents_each = 1 if self.definition.agents is None else self.definition.agents(self.params)
+        self.num_agents = self.num_envs * self.agents_each
         self.num_threads = min(int(num_threads), threads.available())
         spaces = self.definition.spaces(self.params)
         self.single_observation_space, self.single_action_space = spaces
@@ -123,7 +96,7 @@ class OceanVector:
         return cls.Params(**params)
 
     def _allocate(self) -> None:
-        n, space = self.num_envs, self.single_observation_space
+        n, space = self.num_agents, self.single_observation_space
         shape = (n, *(space.shape or ()))
         self.observations = np.zeros(shape, space.dtype)
         self.final_observations = np.zeros(shape, space.dtype)
@@ -132,28 +105,50 @@ class OceanVector:
         self.truncations = np.zeros(n, np.bool_)
         self.masks = np.ones(n, np.bool_)
         fields = ENGINE_FIELDS + self.definition.state(self.params)
-        self._states = np.zeros(n, np.dtype(fields, align=True))
+        self._states = np.zeros(self.num_envs, np.dtype(fields, align=True))
         self._params = self.params.as_record()
         # Episodes, sum of returns, sum of lengths, then the author's statistics, per environment: summed in a
         # fixed order when drained, so that the number of threads cannot change a digit.
         self._sums = np.zeros((n, 3 + len(self.definition.statistic_names)))
+        # Of the episodes under way, where each agent has its own.
+        self._returns, self._ticks = np.zeros(n), np.zeros(n, np.int32)
         # Compiled kernels read structured arrays themselves; plain Python needs them wrapped.
         wrap = Records if numba.config.DISABLE_JIT else lambda array: array
         self._kernel_states, self._kernel_params = wrap(self._states), wrap(self._params)
 
     @cached_property
     def _reset(self) -> Kernel:
-        return shared_kernel(
-            reset_kernel, type(self).__name__, self.num_threads > 1, reset=self.definition.reset
-        )
+        template = reset_kernel if self.definition.agents is None else world_reset_kernel
+        return shared_kernel(template, type(self).__name__, self.num_threads > 1, reset=self.definition.reset)
 
     @cached_property
     def _step(self) -> Kernel:
         d = self.definition
         functions = {"reset": d.reset, "step": d.step, "statistics": d.statistics}
         check = is_valid_continuous if isinstance(self.single_action_space, Box) else is_valid_discrete
-        parallel = self.num_threads > 1
-        return shared_kernel(step_kernel, type(self).__name__, parallel, **functions, is_valid=check)
+        template = step_kernel if d.agents is None else world_step_kernel
+        return shared_kernel(template, type(self).__name__, self.num_threads > 1, **functions, is_valid=check)
+
+    @cached_property
+    def _reset_buffers(self) -> tuple[Any, ...]:
+        """What the reset kernel gets, but for which environments to reset."""
+        head = (self._kernel_states, self._kernel_params)
+        if self.definition.agents is None:
+            return (*head, self.observations)
+        return (*head, *map(self._by_world, (self.observations, self.masks, self._returns, self._ticks)))
+
+    @cached_property
+    def _step_buffers(self) -> tuple[Any, ...]:
+        """What the step kernel gets behind the actions."""
+        outputs = (self.rewards, self.terminations, self.truncations, self.final_observations)
+        if self.definition.agents is None:
+            return (self._action_limits, self.observations, *outputs, self._sums)
+        arrays = (self.observations, *outputs, self.masks, self._returns, self._ticks, self._sums)
+        return (self._action_limits, *map(self._by_world, arrays))
+
+    def _by_world(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(N, ...) as a view (num_envs, agents_each, ...)."""
+        return array.reshape(self.num_envs, self.agents_each, *array.shape[1:])
 
     @cached_property
     def _action_limits(self) -> npt.NDArray[np.int64]:
@@ -192,16 +187,16 @@ class OceanVector:
         """Begin a new episode in every environment i where chosen[i] (N,) bool; the others go on.
 
         Args:
-            chosen: (N,) bool.
-            seeds: (N,) numbers below 2**64, where the random streams of the chosen ones start anew; None goes
-                on with the streams.
+            chosen: (num_envs,) bool.
+            seeds: (num_envs,) numbers below 2**64, where the random streams of the chosen ones start anew;
+                None goes on with the streams.
         """
         if seeds is not None:
             starts = np.asarray(seeds, np.uint64).reshape(self.num_envs)
             self._states[chosen] = np.zeros((), self._states.dtype)
             random.start_streams(self._states, starts, chosen)
         with self._running():
-            self._reset.call(self._kernel_states, self._kernel_params, self.observations, chosen)
+            self._reset.call(*self._reset_buffers, chosen)
 
     def step(self, actions: npt.ArrayLike) -> None:
         """One step of every environment.
@@ -214,35 +209,26 @@ class OceanVector:
         """
         rows = self._action_rows(actions)
         with self._running():
-            bad = self._step.call(
-                self._kernel_states,
-                self._kernel_params,
-                rows,
-                self._action_limits,
-                self.observations,
-                self.rewards,
-                self.terminations,
-                self.truncations,
-                self.final_observations,
-                self._sums,
-            )
+            given = rows if self.definition.agents is None else self._by_world(rows)
+            bad = self._step.call(self._kernel_states, self._kernel_params, given, *self._step_buffers)
         if bad >= 0:
-            given = rows[bad].tolist() if rows.shape[1] > 1 else rows[bad, 0].item()
-            raise ValueError(f"action {given} of environment {bad} is not in {self.single_action_space}")
+            action = rows[bad].tolist() if rows.shape[1] > 1 else rows[bad, 0].item()
+            who = "environment" if self.definition.agents is None else "agent"
+            raise ValueError(f"action {action} of {who} {bad} is not in {self.single_action_space}")
 
     def _action_rows(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
         given = np.asarray(actions)
         space, count = self.single_action_space, len(self._action_limits)
         continuous = isinstance(space, Box)
-        if given.size != self.num_envs * count or given.shape[:1] != (self.num_envs,):
-            wanted = (self.num_envs, *(space.shape or ()))
-            raise ValueError(f"actions have shape {given.shape}; {self.num_envs} of {space} take {wanted}")
+        if given.size != self.num_agents * count or given.shape[:1] != (self.num_agents,):
+            wanted = (self.num_agents, *(space.shape or ()))
+            raise ValueError(f"actions have shape {given.shape}; {self.num_agents} of {space} take {wanted}")
         if given.dtype.kind not in ("iuf" if continuous else "iu"):
             raise ValueError(
                 f"actions are {given.dtype}; {space} takes {'floats' if continuous else 'integers'}"
             )
         wanted_dtype = np.float32 if continuous else np.int64
-        rows = np.ascontiguousarray(given, wanted_dtype).reshape(self.num_envs, count)
+        rows = np.ascontiguousarray(given, wanted_dtype).reshape(self.num_agents, count)
         # Numba would compile again for a read-only array.
         return rows if rows.flags.writeable else rows.copy()
 
@@ -312,4 +298,14 @@ class OceanVector:
 
 
 _NOTHING = nullcontext()
-_SAVED = ("observations", "rewards", "terminations", "truncations", "final_observations", "masks", "_sums")
+_SAVED = (
+    "observations",
+    "rewards",
+    "terminations",
+    "truncations",
+    "final_observations",
+    "masks",
+    "_sums",
+    "_returns",
+    "_ticks",
+)
