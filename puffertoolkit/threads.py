@@ -33,3 +33,16 @@ def set_threads(num_threads: int) -> int:
     chosen = num_threads or available_cpus()
     torch.set_num_threads(chosen)
     return chosen
+
+
+def settle_threads(num_threads: int) -> None:
+    """Give Torch its `num_threads` once more, after Numba has started its own threads.
+
+    Where the two share OpenMP, the start sets the number of both, and the number decides on the order of
+    Torch's sums. Without this a run's numbers would depend on which of the two is first to work.
+    """
+    import torch
+
+    if "numba" in sys.modules:
+        sys.modules["numba"].get_num_threads()
+    torch.set_num_threads(num_threads)

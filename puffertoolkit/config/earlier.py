@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +40,7 @@ class Source:
         """Overrides beside those that restore the run's settings."""
         if self.key == "resume":
             return saved.resuming_overrides(run)
-        if self.key == "run":
-            # The config may say 0, which means all cores of whatever machine it is.
-            try:
-                return [
-                    f"++num_threads={int(json.loads((run.path / 'run.json').read_text())['num_threads'])}"
-                ]
-            except (OSError, ValueError, KeyError, TypeError):
-                return []
-        return []
+        return saved.thread_overrides(saved.processes(run.path)[0]) if self.key == "run" else []
 
     def changed_faults(self, run: saved.SavedRun, cfg: DictConfig) -> Iterator[Fault]:
         """Yield the settings that may not differ from the run's."""
@@ -60,7 +51,7 @@ class Source:
 NO_SOURCE = Source("", (), True)
 SOURCES = {
     "eval": Source("checkpoint", saved.EVALUATED, True),
-    "train": Source("resume", saved.TRAINED, True, saved.FIXED, "a training goes on as it began"),
+    "train": Source("resume", saved.RESUMED, True, saved.FIXED, "a training goes on as it began"),
     "reproduce": Source(
         "run",
         saved.TRAINED,
@@ -96,8 +87,8 @@ def earlier_run(
         return source, None, faults
     try:
         path = find_run(named, mode)
-        folders = saved.resumed_folders(path) if source.last else []
-        run = saved.load_run(path, source.sections, folders[-1] if folders else None)
+        process = saved.processes(path)[-1 if source.last else 0]
+        run = saved.load_run(path, source.sections, saved.config_folder(path, process))
     except UserError as error:
         return source, None, [*faults, Fault(str(error), source.key)]
     return source, run, [*faults, *_choice_faults(source, run, choices)]

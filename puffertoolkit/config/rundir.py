@@ -1,8 +1,10 @@
-"""No two runs share a directory: each is claimed, atomically, before Hydra writes the first file into it."""
+"""No two jobs write the same files: what Hydra is to write into is claimed, atomically, before it does."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -42,20 +44,39 @@ def claim(wanted: Path, marker: str) -> Path:
     raise AssertionError("count() ends")
 
 
+def claim_subfolder(run: Path, name: str) -> str:
+    """Make the folder `name`/resumed_1, `name`/resumed_2, ... of a run: the first that nobody else has.
+
+    Raises:
+        OSError: it cannot be made there.
+    """
+    for number in count(1):
+        subfolder = f"{name}/resumed_{number}"
+        try:
+            (run / subfolder).mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return subfolder
+    raise AssertionError("count() ends")
+
+
 class ClaimRunDirectory(Callback):
     """Hydra calls this when jobs really start, so that `--help` or `--cfg` leave no directory behind."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Claim the directory of a single run, unless an earlier run goes on in its own."""
-        if config.resume:
-            return
-        path = _claim_or_exit(str(config.hydra.run.dir), config.hydra.output_subdir or ".hydra")
-        with read_write(config.hydra):
-            config.hydra.run.dir = str(path)
+        """Claim the directory of a single run; where a run goes on in its own, a folder for its config."""
+        wanted, subfolder = str(config.hydra.run.dir), config.hydra.output_subdir or ".hydra"
+        with _or_exit(wanted), read_write(config.hydra):
+            if config.resume:
+                config.hydra.output_subdir = claim_subfolder(Path(wanted), subfolder)
+            else:
+                config.hydra.run.dir = str(claim(Path(wanted), subfolder))
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Claim the directory of a sweep; its jobs have folders of their own in it."""
-        path = _claim_or_exit(str(config.hydra.sweep.dir), "multirun.yaml")
+        wanted = str(config.hydra.sweep.dir)
+        with _or_exit(wanted):
+            path = claim(Path(wanted), "multirun.yaml")
         with read_write(config.hydra), open_dict(config.hydra):
             config.hydra.sweep.dir = str(path)
             # Each job is composed anew from these overrides, and has to arrive at the same directory.
@@ -63,9 +84,10 @@ class ClaimRunDirectory(Callback):
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted}")
 
 
-def _claim_or_exit(wanted: str, marker: str) -> Path:
+@contextmanager
+def _or_exit(wanted: str) -> Iterator[None]:
     try:
-        return claim(Path(wanted), marker)
+        yield
     except OSError as error:
         # Hydra turns any Exception of a callback into a warning and would run the job all the same.
         sys.stderr.write(f"The folder '{wanted}' cannot be made: {error}. Choose another output_dir.\n")

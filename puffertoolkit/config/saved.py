@@ -1,8 +1,9 @@
-"""The config of an earlier run, for a mode that works on its checkpoint."""
+"""The config of an earlier run, for a mode that evaluates it, goes on with it, or trains it again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from puffertoolkit.config.keys import flatten
 from puffertoolkit.errors import UserError
 
 EVALUATED = ("env", "policy")
-TRAINED = ("env", "policy", "vec", "train", "seed", "device", "num_threads", "trust")
+# Not `trust`: a run directory may be a stranger's, and would choose the code that it runs.
+TRAINED = ("env", "policy", "vec", "train", "seed", "device", "num_threads")
+RESUMED = (*TRAINED, "logger", "tag")
 FIXED = ("env", "policy", "vec", "seed", "train.horizon", "train.optimizer")
 """What must stay as it is where a training goes on: the states in a checkpoint have its shapes."""
 FREE = ("env", "policy")
 """Sections whose keys are a class's parameters: here a key that the run did not have has to go."""
-RESUMED = "resumed_"
-"""Begins the folders, beside the config of a run's first process, of those that took the run up again."""
+HARMLESS = ("train.checkpoint_interval_s", "train.keep_checkpoints")
+"""What changes no number."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,28 @@ def load_run(run: Path, names: Sequence[str] = EVALUATED, folder: Path | None = 
         assert isinstance(hydra, dict)
         choices = hydra["hydra"]["runtime"]["choices"]
         sections = {name: config[name] for name in names}
-        groups = [name for name in names if isinstance(sections[name], dict)]
+        groups = [name for name, value in sections.items() if isinstance(value, dict)]
         return SavedRun(run, {group: str(choices[group]) for group in groups}, sections)
     except (OSError, yaml.YAMLError, AssertionError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"the run '{run}' cannot be read, its .hydra files are damaged: {error!r}") from error
 
 
-def resumed_folders(run: Path) -> list[Path]:
-    """The folders of configs with which a run was taken up again, in that order."""
-    found = (run / ".hydra").glob(f"{RESUMED}*/config.yaml")
-    return sorted((path.parent for path in found), key=lambda path: int(path.name.removeprefix(RESUMED)))
+def processes(run: Path) -> list[dict[str, Any]]:
+    """What `run.json` says of the processes that trained the run, at least one: "config", "num_threads", ...
+
+    Those that were refused are not in it, though Hydra has written their configs. Empty where the file cannot
+    be read: whoever needs it will say so.
+    """
+    try:
+        record = json.loads((run / "run.json").read_text())
+        return [dict(process) for process in (record, *record.get("resumptions", []))]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return [{}]
+
+
+def config_folder(run: Path, process: Mapping[str, Any]) -> Path:
+    """The folder of the config that one of those processes was started with."""
+    return run / str(process.get("config", ".hydra"))
 
 
 def store_missing_choices(run: SavedRun, groups: dict[str, list[str]]) -> None:
@@ -96,10 +111,15 @@ def restoring_overrides(run: SavedRun, composed: DictConfig) -> list[str]:
 
 
 def resuming_overrides(run: SavedRun) -> list[str]:
-    """Return overrides that make a job work in the run's directory, beside the configs that stand there."""
-    number = len(resumed_folders(run.path)) + 1
+    """Return overrides that make a job work in the run's directory, as the run's last process did."""
     directory = override_value(str(run.path.absolute()).replace("$", "\\$"))
-    return [f"hydra.run.dir={directory}", f"hydra.output_subdir=.hydra/{RESUMED}{number}"]
+    return [f"hydra.run.dir={directory}", *thread_overrides(processes(run.path)[-1])]
+
+
+def thread_overrides(process: Mapping[str, Any]) -> list[str]:
+    """Return the override for the threads a process used: its config may say 0, which is all there are."""
+    num_threads = process.get("num_threads")
+    return [f"++num_threads={num_threads}"] if isinstance(num_threads, int) else []
 
 
 def changed_keys(run: SavedRun, cfg: DictConfig, fixed: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:

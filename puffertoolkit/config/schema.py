@@ -133,6 +133,14 @@ class EvalConfig:
 
 
 @dataclass
+class SanityConfig:
+    """Which abilities of a learner are tested, and how well."""
+
+    envs: list[str] = field(default=MISSING)
+    episodes: int = at_least(100)
+
+
+@dataclass
 class Config:
     """The whole configuration of one job.
 
@@ -141,7 +149,7 @@ class Config:
 
     seed: int = at_least(0)
     device: str = plain()
-    mode: str = one_of("train", "eval", "reproduce")
+    mode: str = one_of("train", "eval", "sanity", "reproduce")
     checkpoint: str | None = plain()
     resume: str | None = plain()
     run: str | None = plain()
@@ -155,6 +163,7 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
+    sanity: SanityConfig = field(default_factory=SanityConfig)
 
 
 def register() -> None:

@@ -16,7 +16,7 @@ from puffertoolkit.errors import UserError
 from puffertoolkit.policies import describe
 from puffertoolkit.run.checkpoint import Checkpoint
 from puffertoolkit.seeding import SeedTree
-from puffertoolkit.threads import set_threads
+from puffertoolkit.threads import set_threads, settle_threads
 from puffertoolkit.vector import Vector, make_vector
 
 
@@ -42,6 +42,7 @@ class Session:
         vector = make_vector(
             cfg.vec.backend, partial(build_env, cfg.env, trust=list(cfg.trust)), num_envs, num_threads
         )
+        settle_threads(num_threads)
         torch.manual_seed(seeds.policy_init)
         policy: nn.Module = build_policy(
             cfg.policy,

@@ -17,6 +17,12 @@ from torch import Tensor
 
 from ocean_numba.engine import threads
 
+# Numba starts its threads when first asked about them. Where the two share OpenMP, that sets Torch's number
+# to Numba's, and with it the order of Torch's sums, from then on.
+_torch_threads = torch.get_num_threads()
+numba.get_num_threads()
+torch.set_num_threads(_torch_threads)
+
 # Nothing that would let results depend on the width of the vectors: sums stay in order, quotients exact.
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "fastmath": {"contract", "nsz"}}
 

@@ -6,7 +6,6 @@ a dozen passes over operands that fit no cache take as long as a third of the pr
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -133,8 +132,18 @@ class TorchCell:
 _TORCH_CELL = TorchCell()
 
 
-@lru_cache(maxsize=1)
+_cell_of_numba: Cell | None = None
+
+
 def _numba_cell() -> Cell:
+    # Not `functools.cache`: `torch.compile` would warn that it looks past it.
+    global _cell_of_numba
+    if _cell_of_numba is None:
+        _cell_of_numba = _make_numba_cell()
+    return _cell_of_numba
+
+
+def _make_numba_cell() -> Cell:
     # Numba takes half a second to import: only who runs an LSTM on a CPU pays for it.
     import numba
 

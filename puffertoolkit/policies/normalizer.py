@@ -53,13 +53,19 @@ class ObservationNormalizer(nn.Module):
     @torch.no_grad()
     def update(self, observations: Tensor, masks: Tensor) -> None:
         """Merge what was seen: observations (T, N, *obs), of which those count where masks (T, N)."""
-        rows = observations.flatten(0, 1)
-        there = masks.reshape(-1, *[1] * (rows.dim() - 1))
+        there = masks.reshape(*masks.shape, *[1] * (observations.dim() - 2))
+        steps = list(zip(observations, there, strict=True))
         count = masks.sum(dtype=torch.float64)
         some = count.clamp(min=1)
-        mean = rows.where(there, 0).sum(0, dtype=torch.float64) / some
-        errors = (rows - mean.to(rows.dtype)).where(there, 0)
-        variance = errors.square().sum(0, dtype=torch.float64) / some
+        # Step by step: of all at once, every intermediate would be as large as the whole experience.
+        mean, variance = torch.zeros_like(self.mean), torch.zeros_like(self.variance)
+        for rows, alive in steps:
+            mean += rows.where(alive, 0).sum(0, dtype=torch.float64)
+        mean /= some
+        for rows, alive in steps:
+            errors = (rows - mean.to(rows.dtype)).where(alive, 0)
+            variance += errors.square().sum(0, dtype=torch.float64)
+        variance /= some
         total = (self.count + count).clamp(min=1)
         shift = mean - self.mean
         merged = self.variance * self.count + variance * count + shift.square() * self.count * count / total

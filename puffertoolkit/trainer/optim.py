@@ -54,7 +54,10 @@ class Optimizer:
 
     def clip_gradients(self) -> Tensor:
         """Shorten the gradient to `max_grad_norm`; returns its norm before, a 0-d tensor."""
-        norm: Tensor = nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        norm: Tensor = nn.utils.get_total_norm(gradients)
+        # A norm that is no number must not spread to all gradients: where it comes from is to be named.
+        nn.utils.clip_grads_with_norm_(self._parameters, self._max_grad_norm, norm.nan_to_num())
         return norm
 
     def step(self) -> None:

@@ -21,6 +21,20 @@ def precision(name: str, device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
+def require_precision(name: str, device: torch.device) -> None:
+    """Raise a UserError where `device` has no products in bfloat16, or slow ones that only imitate them."""
+    if name == "float32" or device.type == "cpu":
+        return
+    if device.type == "cuda":
+        there = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        there = device.type == "mps" and torch.backends.mps.is_macos_or_newer(14, 0)
+    if not there:
+        raise UserError(
+            f"train.precision={name} is not to be had on {device}; leave train.precision=float32."
+        )
+
+
 def compiled(sequence: Sequence) -> Sequence:
     """`sequence` by `torch.compile`, which happens at its first call.
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from puffertoolkit.policies.interfaces import ActorCritic, State
 from puffertoolkit.trainer.experience import Experience
-from puffertoolkit.trainer.precision import precision
+from puffertoolkit.trainer.precision import precision, require_precision
 from puffertoolkit.vector import Vector
 
 
@@ -29,6 +29,7 @@ class Collector:
         device: torch.device,
         precision: str = "float32",
     ) -> None:
+        require_precision(precision, device)
         self.vector, self.policy, self.device, self.precision = vector, policy, device, precision
         self.bounds = getattr(policy, "action_bounds", "clip")
         space = vector.single_action_space

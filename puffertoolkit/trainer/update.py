@@ -101,6 +101,8 @@ class Learner:
 
     @torch.no_grad()
     def _live_ratios(self, batch: Experience, parts: list[slice]) -> Tensor:
+        if not self._clips_ratios:
+            return torch.ones_like(batch.logprobs)
         # Advantages are normalised over the whole minibatch and clipped by its ratios: the parts need both
         # before the first of them descends.
         return torch.cat([self._forward(batch.some(part))[2].exp() for part in parts], 1)
@@ -113,15 +115,12 @@ class Learner:
     def advantage(self, batch: Experience, ratios: Tensor | None) -> Tensor:
         """Advantages (T, B): with V-trace clipping of `ratios` where configured, else plain GAE."""
         cfg = self.cfg
-        plain = cfg.vtrace_rho_clip is None and cfg.vtrace_c_clip is None
-        return advantage(
-            batch,
-            cfg.gamma,
-            cfg.gae_lambda,
-            None if plain else ratios,
-            cfg.vtrace_rho_clip,
-            cfg.vtrace_c_clip,
-        )
+        live = ratios if self._clips_ratios else None
+        return advantage(batch, cfg.gamma, cfg.gae_lambda, live, cfg.vtrace_rho_clip, cfg.vtrace_c_clip)
+
+    @property
+    def _clips_ratios(self) -> bool:
+        return self.cfg.vtrace_rho_clip is not None or self.cfg.vtrace_c_clip is not None
 
     def _minibatches(
         self, experience: Experience, ratios: Tensor, progress: float

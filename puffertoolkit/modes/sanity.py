@@ -1,0 +1,160 @@
+"""mode=sanity: train tiny environments that each test one ability of a learner, and say which are solved."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from puffertoolkit.config.schema import TrainConfig
+from puffertoolkit.config.suggest import did_you_mean, nearest
+from puffertoolkit.errors import UserError
+from puffertoolkit.logger.paths import shown_path
+from puffertoolkit.modes.eval import evaluate
+from puffertoolkit.modes.session import Session
+from puffertoolkit.trainer.trainer import Row, Trainer
+
+SOLVED, NOT_SOLVED = 0, 1
+
+
+@dataclass(frozen=True)
+class Test:
+    """What an environment tests, and between which bounds the means of its episodes must lie.
+
+    Without bounds there is nothing to learn: what counts is the speed.
+    """
+
+    ability: str
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> str:
+        """The bounds in words."""
+        words = [
+            f"{name} ≥ {low:g}" if high >= 1 else f"{low:g} ≤ {name} ≤ {high:g}"
+            for name, (low, high) in self.bounds.items()
+        ]
+        return ", ".join(words) or "-"
+
+
+# As the specification of each environment has it.
+TESTS = {
+    "bandit": Test("learn from a noisy reward", {"score": (0.95, 1)}),
+    "memory": Test("remember over a delay", {"score": (0.95, 1)}),
+    "password": Test("explore, hold on to a rare reward", {"score": (0.95, 1)}),
+    "squared_py": Test("find the way by a dense reward", {"score": (0.95, 1)}),
+    "stochastic": Test("hold a random policy", {"score": (0.985, 1), "action_0": (0.55, 0.70)}),
+    "continuous": Test("act in continuous space", {"score": (0.90, 1)}),
+    "multiagent": Test("tell the agents apart", {"score": (0.95, 1)}),
+    "performance": Test("keep up with a busy environment"),
+    "performance_empiric": Test("keep up with counted work"),
+}
+
+
+@dataclass
+class Result:
+    """The outcome of one environment; `solved` is None where there is nothing to solve."""
+
+    env: str
+    ability: str
+    wanted: str
+    means: dict[str, float]
+    solved: bool | None
+    steps: int
+    seconds: float
+    sps: float
+
+
+def run(cfg: DictConfig, run_dir: Path) -> int:
+    """Run the tests that `cfg.sanity.envs` names, or all; returns 0 if all are solved, else 1."""
+    names = list(cfg.sanity.envs) or list(TESTS)
+    for name in names:
+        if name not in TESTS:
+            hint = did_you_mean(nearest(name, TESTS))
+            raise UserError(f"sanity.envs names '{name}', which is none of {', '.join(TESTS)}{hint}.")
+    overrides = _overrides()
+    console = Console(highlight=False, soft_wrap=True)
+    results = []
+    for name in names:
+        result = check(name, hydra.compose("config", overrides=[*overrides, f"env={name}"]))
+        results.append(result)
+        outcome = {True: "solved", False: "NOT solved", None: f"{result.sps:,.0f} steps/s"}[result.solved]
+        console.print(f"{name:20} {outcome:12} {result.seconds:5.1f} s")
+    report = run_dir / "sanity.json"
+    report.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+    console.print(_table(results))
+    console.print(f"json  {shown_path(report)}")
+    return NOT_SOLVED if any(result.solved is False for result in results) else SOLVED
+
+
+def _overrides() -> list[str]:
+    """What the user changed, for every one of the trainings."""
+    kept = []
+    for override in HydraConfig.get().overrides.task:
+        key = override.lstrip("+~").partition("=")[0]
+        if key.partition(".")[0] == "env":
+            raise UserError(
+                f"'{override}' does not go with mode=sanity, which runs environments of its own; choose some "
+                "with sanity.envs=[bandit,memory]."
+            )
+        if key != "mode":
+            kept.append(override)
+    return kept
+
+
+def check(name: str, cfg: DictConfig) -> Result:
+    """Train an environment as `cfg` says, and evaluate what was learned."""
+    test = TESTS[name]
+    begun = time.perf_counter()
+    session = Session.build(cfg, cfg.vec.num_envs)
+    train = cast(TrainConfig, OmegaConf.to_object(cfg.train))
+    trainer = Trainer(train, session.vector, session.policy, session.seeds, session.device)
+    last: Row = {}
+    trainer.train(last.update, lambda: None)
+    session.vector.close()
+    trained_s = trainer.clock.uptime_s
+    means = _evaluate(cfg, session) if test.bounds else {}
+    solved = all(low <= means[key] <= high for key, (low, high) in test.bounds.items())
+    return Result(
+        env=name,
+        ability=test.ability,
+        wanted=test.wanted,
+        means=means,
+        solved=solved if test.bounds else None,
+        steps=trainer.step,
+        seconds=time.perf_counter() - begun,
+        sps=trainer.step / trained_s,
+    )
+
+
+def _evaluate(cfg: DictConfig, trained: Session) -> dict[str, float]:
+    """Means over new episodes, with actions sampled as in training."""
+    session = Session.build(cfg, min(cfg.eval.num_envs, cfg.sanity.episodes))
+    session.policy.load_state_dict(trained.policy.state_dict())
+    cfg.eval.episodes = cfg.sanity.episodes
+    evaluation = evaluate(session, cfg.eval)
+    session.vector.close()
+    return {name: float(values.mean()) for name, values in evaluation.statistics.items()}
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(title="Sanity of the learner", title_justify="left", title_style="bold")
+    for column in ("environment", "tests whether it can", "wanted", "reached"):
+        table.add_column(column)
+    for column in ("steps", "seconds", "steps/s"):
+        table.add_column(column, justify="right")
+    table.add_column("solved")
+    marks: dict[Any, str] = {True: "[green]yes[/]", False: "[bold red]NO[/]", None: "-"}
+    for r in results:
+        reached = ", ".join(f"{name} {r.means[name]:.3f}" for name in TESTS[r.env].bounds) or "-"
+        numbers = (f"{r.steps:,}", f"{r.seconds:.1f}", f"{r.sps:,.0f}")
+        table.add_row(r.env, r.ability, r.wanted, reached, *numbers, marks[r.solved])
+    return table
