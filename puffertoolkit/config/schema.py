@@ -141,6 +141,15 @@ class SanityConfig:
 
 
 @dataclass
+class BenchConfig:
+    """How long speeds are measured."""
+
+    repeats: int = at_least(3)
+    duration_s: float = above(0)
+    warmup_s: float = at_least(0)
+
+
+@dataclass
 class Config:
     """The whole configuration of one job.
 
@@ -149,7 +158,7 @@ class Config:
 
     seed: int = at_least(0)
     device: str = plain()
-    mode: str = one_of("train", "eval", "sanity", "reproduce")
+    mode: str = one_of("train", "eval", "sanity", "bench", "reproduce")
     checkpoint: str | None = plain()
     resume: str | None = plain()
     run: str | None = plain()
@@ -164,6 +173,7 @@ class Config:
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     sanity: SanityConfig = field(default_factory=SanityConfig)
+    bench: BenchConfig = field(default_factory=BenchConfig)
 
 
 def register() -> None:

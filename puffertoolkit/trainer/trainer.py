@@ -62,6 +62,7 @@ class Trainer:
         self.rewards = RewardShaper(cfg, vector.num_agents, device)
         self.learner = Learner(policy, self.optimizer, cfg, self.shuffle)  # type: ignore[arg-type]
         self.step, self.epoch = 0, 0
+        self._losses: Row = {}
         self.clock = Clock()
 
     def train(
@@ -81,26 +82,33 @@ class Trainer:
             UserError: a reward, a loss or a gradient is not finite; nothing is saved from then on.
         """
         if self.epoch == 0:
-            torch.manual_seed(self.seeds.policy_sampling)
-            self.vector.reset(self.seeds.envs)
+            self.begin()
         last_save = time.monotonic()
-        losses: Row = {}
         while self.progress < 1 and not should_stop():
-            self.clock.start()
-            lr = scheduled_lr(self.cfg, self.step)
-            self.optimizer.set_lr(lr)
-            experience = self.collector.collect()
-            require_finite_rollout(experience, self.step, losses)
-            self.clock.lap("time/rollout_s")
-            losses = self._update(experience, losses)
-            self.clock.lap("time/update_s")
-            self.epoch += 1
-            report(self._metrics(losses, lr))
+            report(self.iterate())
             if time.monotonic() - last_save > self.cfg.checkpoint_interval_s:
                 save()
                 last_save = time.monotonic()
             self.clock.lap("time/log_s")
         save()
+
+    def begin(self) -> None:
+        """Begin episodes and random streams where the seed says."""
+        torch.manual_seed(self.seeds.policy_sampling)
+        self.vector.reset(self.seeds.envs)
+
+    def iterate(self) -> Row:
+        """Collect, learn, and return the metrics of both."""
+        self.clock.start()
+        lr = scheduled_lr(self.cfg, self.step)
+        self.optimizer.set_lr(lr)
+        experience = self.collector.collect()
+        require_finite_rollout(experience, self.step, self._losses)
+        self.clock.lap("time/rollout_s")
+        self._losses = self._update(experience, self._losses)
+        self.clock.lap("time/update_s")
+        self.epoch += 1
+        return self._metrics(self._losses, lr)
 
     def _update(self, experience: Experience, last: Row) -> Row:
         progress = self.progress
