@@ -79,9 +79,7 @@ def _compiled(
     names = ("rewards", "values", "next_values", "ends", "masks")
     arrays = [getattr(experience, name).contiguous().numpy() for name in names]
     number = arrays[0].dtype.type
-    factors = [number(factor) for factor in (gamma, gae_lambda, rho_clip, c_clip)]
-    if ratios is None:
-        factors[2:] = number(1), number(1)
+    factors = [number(factor) for factor in (gamma, gae_lambda, rho_clip, c_clip, 0)]
     out = torch.empty_like(experience.rewards)
     live = arrays[0] if ratios is None else ratios.contiguous().numpy()
     advantage_pass(*arrays, live, ratios is not None, *factors, out.numpy())
@@ -90,8 +88,13 @@ def _compiled(
 
 def explained_variance(values: Tensor, returns: Tensor, masks: Tensor) -> Tensor:
     """Share of the variance of `returns` that `values` explain: 1 is perfect, 0 no better than the mean."""
-    returns, values = returns[masks], values[masks]
-    variance = returns.var(correction=0)
-    return torch.where(
-        variance > 0, 1 - (returns - values).var(correction=0) / variance, variance.new_zeros(())
-    )
+    variance = _variance(returns, masks)
+    unexplained = _variance((returns - values).where(masks, 0), masks)
+    return torch.where(variance > 0, 1 - unexplained / variance, 0)
+
+
+def _variance(x: Tensor, masks: Tensor) -> Tensor:
+    """Variance of `x` where `masks`."""
+    count = masks.sum().clamp(min=1)
+    x = x.where(masks, 0)
+    return (x - x.sum() / count).square().where(masks, 0).sum() / count

@@ -77,7 +77,16 @@ class Experience:
 
     def segments(self, index: Tensor) -> Experience:
         """The segments of the agents `index` (B,) int64, as an Experience of (T, B, ...)."""
-        return self._select(lambda x, dim: x.index_select(dim, index))
+        # Whole rows of one axis: selecting along the second of two takes four times as long on a CPU.
+        first = torch.arange(self.horizon, device=index.device).unsqueeze(1) * self.num_agents
+        rows = (first + index).flatten()
+
+        def select(x: Tensor, dim: int) -> Tensor:
+            if dim == 0:
+                return x.index_select(0, index)
+            return x.flatten(0, 1).index_select(0, rows).view(self.horizon, len(index), *x.shape[2:])
+
+        return self._select(select)
 
     def some(self, rows: slice) -> Experience:
         """Neighbouring segments, as a view."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,11 +41,7 @@ class RewardShaper:
             experience.rewards.clamp_(-self.clip, self.clip)
 
     def _update(self, experience: Experience) -> None:
-        returns = torch.empty_like(experience.rewards)
-        for t in range(experience.horizon):
-            reward = experience.rewards[t].where(experience.masks[t], 0)
-            torch.add(reward, self._returns, alpha=self.gamma, out=returns[t])
-            self._returns = returns[t].where(~experience.ends[t], 0)
+        returns = self._discounted_returns(experience)
         kind = self._count.dtype
         count = experience.masks.sum(dtype=kind)
         some = count.clamp(min=1)
@@ -57,12 +54,27 @@ class RewardShaper:
         self._mean = self._mean + shift * count / total
         self._count = self._count + count
 
+    def _discounted_returns(self, experience: Experience) -> Tensor:
+        """G_t (T, N); those under way at the end are kept for the next rollout."""
+        returns = torch.empty_like(experience.rewards)
+        if returns.device.type == "cpu":
+            from puffertoolkit.trainer.recursion import returns_pass
+
+            arrays = [part.numpy() for part in (experience.rewards, experience.ends, experience.masks)]
+            returns_pass(*arrays, np.float32(self.gamma), self._returns.numpy(), returns.numpy())
+            return returns
+        for t in range(experience.horizon):
+            reward = experience.rewards[t].where(experience.masks[t], 0)
+            torch.add(reward, self._returns, alpha=self.gamma, out=returns[t])
+            self._returns = returns[t].where(~experience.ends[t], 0)
+        return returns
+
     def state_dict(self) -> dict[str, Any]:
         """What the next rollout's scale depends on."""
         names = ("_returns", "_count", "_mean", "_variance")
-        return {name.strip("_"): getattr(self, name).cpu() for name in names}
+        return {name.strip("_"): getattr(self, name).cpu().clone() for name in names}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take up what `state_dict` gave."""
         for name, value in state.items():
-            setattr(self, f"_{name}", value.to(self._returns.device))
+            setattr(self, f"_{name}", value.to(self._returns.device, copy=True))
