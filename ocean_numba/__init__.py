@@ -13,20 +13,19 @@ Importing this package also makes them known to ``gymnasium.make("ocean/Breakout
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from ocean_numba.registration import class_name, environment_names, register
+from ocean_numba.registration import class_of, names_in, register
 
 register()
 
 
 def __getattr__(name: str) -> Any:
-    for module in environment_names():
-        if class_name(module) == name:
-            return getattr(import_module(f"ocean_numba.{module}"), name)
-    raise AttributeError(f"ocean_numba has no environment {name!r}; it has {', '.join(__dir__())}")
+    found = class_of(name)
+    if found is None:
+        raise AttributeError(f"ocean_numba has no environment {name!r}; it has {', '.join(__dir__())}")
+    return found
 
 
 def __dir__() -> list[str]:
-    return [class_name(module) for module in environment_names()]
+    return list(names_in("").values())

@@ -16,8 +16,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-import ocean_numba
 from ocean_numba.engine import OceanVector
+from ocean_numba.registration import find_class
 
 METADATA = {"render_modes": ["rgb_array", "ansi"]}
 
@@ -264,9 +264,7 @@ class OceanVectorEnv(VectorEnv[Array, Array, Array]):  # type: ignore[misc]
 
 
 def _class(name: str) -> type[OceanVector]:
-    if name not in dir(ocean_numba):
-        raise ValueError(f"there is no environment {name!r}; there are {', '.join(dir(ocean_numba))}")
-    found: type[OceanVector] = getattr(ocean_numba, name)
+    found: type[OceanVector] = find_class(name)
     return found
 
 

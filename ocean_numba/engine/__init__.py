@@ -4,7 +4,7 @@ from ocean_numba.engine.canvas import BACKGROUND, CYAN, RED, WHITE, Canvas
 from ocean_numba.engine.definition import Definition, Fields
 from ocean_numba.engine.jit import kernel
 from ocean_numba.engine.parameters import Parameters, parameter
-from ocean_numba.engine.random import integer, uniform
+from ocean_numba.engine.random import integer, normal, uniform
 from ocean_numba.engine.sprites import pufferfish
 from ocean_numba.engine.vector import OceanVector
 
@@ -20,6 +20,7 @@ __all__ = [
     "Parameters",
     "integer",
     "kernel",
+    "normal",
     "parameter",
     "pufferfish",
     "uniform",

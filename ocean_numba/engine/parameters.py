@@ -67,13 +67,18 @@ class Parameters:
         return None if fits else f"{field.name}={value!r} is not valid: it takes {_describe(kind, **limits)}"
 
     def as_record(self) -> npt.NDArray[Any]:
-        """The parameters as a structured array (1,) that kernels read: int64, float64 and bool fields."""
+        """Parameters and derived numbers as a structured array (1,) for kernels: int64, float64, bool."""
         kinds = {bool: "?", int: "i8", float: "f8"}
-        fields = dataclasses.fields(self)
-        record = np.zeros(1, np.dtype([(f.name, kinds[type(f.default)]) for f in fields], align=True))
-        for field in fields:
-            record[field.name] = getattr(self, field.name)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values.update(self.derived())
+        record = np.zeros(1, np.dtype([(name, kinds[type(v)]) for name, v in values.items()], align=True))
+        for name, value in values.items():
+            record[name] = value
         return record
+
+    def derived(self) -> dict[str, bool | int | float]:
+        """What follows from the parameters and is wanted in kernels; authors override it."""
+        return {}
 
 
 _LARGEST = {int: 2**63, float: math.inf}

@@ -7,6 +7,7 @@ function of its seed alone, so neither the number of environments nor of threads
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,14 @@ def uniform(state: Any, low: float, high: float) -> float:
 def integer(state: Any, n: int) -> int:
     """An int64 drawn uniformly from 0 … n-1 (n below 2**31; the bias is below n / 2**31)."""
     return int((np.int64(next_bits(state) >> SHIFT_33) * n) >> 31)
+
+
+@kernel
+def normal(state: Any) -> float:
+    """A float64 drawn from the standard normal distribution (Box and Muller 1958; takes two draws)."""
+    # 1 - u lies in (0, 1]: the logarithm is finite.
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(state, 0.0, 1.0)))
+    return float(radius * math.cos(2.0 * math.pi * uniform(state, 0.0, 1.0)))
 
 
 def spawn_seeds(seed: int, n: int) -> npt.NDArray[np.uint64]:
