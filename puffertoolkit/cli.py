@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from puffertoolkit import __version__
 from puffertoolkit.errors import UserError
+from puffertoolkit.run import provenance
 from puffertoolkit.threads import share_cores
 
 # Hydra is imported where it is used: `import puffertoolkit.cli` stays cheap.
@@ -50,6 +51,7 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(f"puffertoolkit {__version__}, Hydra {hydra.__version__}\n")
         return OK
     share_cores()
+    provenance.arguments = tuple(arguments)
     options = _parse(arguments)
     if options.hydra_help:
         options.overrides = []  # Hydra composes its help without our config, where they mean nothing

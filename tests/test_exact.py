@@ -103,6 +103,8 @@ def test_killed_and_resumed_equals_one_go(straight, tmp_path):
     assert uptimes == sorted(uptimes)
     record = json.loads((half / "run.json").read_text())
     assert [r["config"] for r in record["resumptions"]] == [".hydra/resumed_1", ".hydra/resumed_2"]
+    assert [r["argv"] for r in record["resumptions"]] == [[f"resume={half}"]] * 2
+    assert all(r["exact"] for r in record["resumptions"])
     assert len(list(half.glob("checkpoints/step_*"))) <= 3
 
     complete = program(f"resume={half}", cwd=tmp_path)
@@ -139,6 +141,52 @@ def test_reproduce_names_the_first_difference_and_what_differs(straight, tmp_pat
     assert re.search(r"torch.*1\.0", done.stdout)
 
 
+def test_from_an_older_checkpoint_the_rest_is_trained_anew_and_comes_out_the_same(tmp_path):
+    small = (
+        *SMALL,
+        "train.total_timesteps=5000",
+        "train.checkpoint_interval_s=0",
+        "train.keep_checkpoints=20",
+    )
+    first = program("env=squared", *small, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    run = run_in(tmp_path)
+    once = tmp_path / "once"
+    shutil.copytree(run, once)
+    checkpoints = sorted(run.glob("checkpoints/step_*"))
+    # A process that is refused leaves no trace in what the next one does.
+    refused = program(f"resume={run}", "train.lr=0.5", cwd=tmp_path)
+    assert refused.returncode == 2
+    done = program(f"resume={checkpoints[3]}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"going on from step {4 * STEPS:,}" in done.stdout
+    assert "other settings" not in done.stdout
+    assert "newer checkpoints were set aside: " in done.stdout
+    abandoned = {path.name for path in run.glob("checkpoints/abandoned_*")}
+    assert abandoned == {f"abandoned_{path.name}" for path in checkpoints[4:]}
+    for wanted, found in zip(rows(once), rows(run), strict=True):
+        assert first_difference(wanted, found) is None
+    name = f"step_{10 * STEPS:012d}/weights.safetensors"
+    ends = [load_file(r / "checkpoints" / name) for r in (once, run)]
+    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+
+
+def test_of_two_processes_that_go_on_with_a_run_one_is_refused(any_run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(any_run, copy)
+    more = command(f"resume={copy}", "train.total_timesteps=20_000")
+    both = [
+        subprocess.Popen(more, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in both]
+    statuses = sorted(process.returncode for process in both)
+    # The second may come so late that nothing is left to do.
+    assert statuses == [0, 2], errors
+    assert re.search(r"Another process is training|is complete", " ".join("".join(errors).split()))
+    assert [row["epoch"] for row in rows(copy)] == list(range(1, 41))
+
+
 def test_what_cannot_be_saved_is_said(tmp_path):
     gym = ("env._target_=gymnasium.envs.classic_control.CartPoleEnv", "~env.continuous", "~env.max_steps")
     small = ("vec.num_envs=4", "train.horizon=8", "train.minibatch_size=32", "train.total_timesteps=320")
@@ -146,12 +194,13 @@ def test_what_cannot_be_saved_is_said(tmp_path):
     first = program(*overrides, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     run = run_in(tmp_path)
-    more = program(f"resume={run}", "train.total_timesteps=640", cwd=tmp_path)
+    more = program(f"resume={run}", "train.total_timesteps=640", "trust=[gymnasium]", cwd=tmp_path)
     assert more.returncode == 0, more.stderr
     assert "cannot save its environments' state: new episodes begin in all of them" in more.stdout
+    assert "with other settings: train.total_timesteps=640 (was 320)" in more.stdout
     assert [row["epoch"] for row in rows(run)] == list(range(1, 21))
-    compared = program("mode=reproduce", f"run={run}", cwd=tmp_path)
-    assert "went on with other settings from step 320" in compared.stdout
+    compared = program("mode=reproduce", f"run={run}", "trust=[gymnasium]", cwd=tmp_path)
+    assert "went on with other settings (train.total_timesteps) from step 320" in compared.stdout
     assert compared.returncode == 0, compared.stdout + compared.stderr
 
 
@@ -165,6 +214,7 @@ def test_what_cannot_be_saved_is_said(tmp_path):
         (("resume={run}", "train.horizon=8"), "train.horizon is 8 here and 16 in the run"),
         (("resume={run}", "experiment=ppo"), "leave experiment=ppo out"),
         (("resume={run}", "-m"), "leave -m out"),
+        (("resume={run}", "vec.num_envs=64"), "vec.num_envs is 64 here and 32 in the run"),
         (("mode=reproduce", "run={run}", "train.lr=1"), "train.lr is 1.0 here and"),
         (("resume={run}", "train.total_timesteps=60_000"), "Another process is training in"),
     ],

@@ -19,7 +19,7 @@ COMMANDS = [
     if line.startswith("python -m puffertoolkit")
 ]
 # These name a run or a package that only the reader has.
-PLACEHOLDERS = ("checkpoint=", "my_package")
+PLACEHOLDERS = ("checkpoint=", "resume=", "run=outputs", "my_package")
 
 
 @pytest.mark.parametrize(

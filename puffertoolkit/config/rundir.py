@@ -9,9 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, open_dict, read_write
+
+from puffertoolkit.config.saved import override_value
 
 
 def claim(wanted: Path, marker: str) -> Path:
@@ -80,7 +81,7 @@ class ClaimRunDirectory(Callback):
         with read_write(config.hydra), open_dict(config.hydra):
             config.hydra.sweep.dir = str(path)
             # Each job is composed anew from these overrides, and has to arrive at the same directory.
-            quoted = QuotedString(str(path).replace("$", "\\$"), Quote.single).with_quotes()
+            quoted = override_value(str(path))
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted}")
 
 

@@ -112,7 +112,7 @@ def restoring_overrides(run: SavedRun, composed: DictConfig) -> list[str]:
 
 def resuming_overrides(run: SavedRun) -> list[str]:
     """Return overrides that make a job work in the run's directory, as the run's last process did."""
-    directory = override_value(str(run.path.absolute()).replace("$", "\\$"))
+    directory = override_value(str(run.path.absolute()))
     return [f"hydra.run.dir={directory}", *thread_overrides(processes(run.path)[-1])]
 
 

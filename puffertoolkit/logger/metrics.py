@@ -71,10 +71,26 @@ class MetricsLog:
             if self._tensorboard is not None:
                 self._tensorboard.put(int(step or 0), numbers)
         except OSError as error:
-            raise UserError(
-                f"The metrics could not be written to {self.path.parent}: {error}. The run stops here "
-                "rather than lose its record; the checkpoints written so far are whole."
-            ) from error
+            raise self._failure(error) from error
+
+    def sync(self) -> None:
+        """Waits until the rows are on the disk, as a checkpoint that follows them will be.
+
+        Raises:
+            UserError: The disk is full or gone.
+        """
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._failure(error) from error
+        if self._tensorboard is not None:
+            self._tensorboard.flush()
+
+    def _failure(self, error: OSError) -> UserError:
+        return UserError(
+            f"The metrics could not be written to {self.path.parent}: {error}. The run stops here "
+            "rather than lose its record; the checkpoints written so far are whole."
+        )
 
     def close(self) -> None:
         """Writes out what is pending and closes the files; more than once does no harm."""
@@ -168,6 +184,10 @@ class _TensorBoardThread:
             raise self._error
         self._rows.put((time.time(), step, numbers))
 
+    def flush(self) -> None:
+        """Have what was put so far written out soon; does not wait for it."""
+        self._rows.put((time.time(), 0, {}))  # a row of nothing
+
     def close(self) -> None:
         self._rows.put(None)
         self._thread.join()
@@ -195,6 +215,9 @@ class _TensorBoardThread:
             next_flush = 0.0
             while (row := self._rows.get()) is not None:
                 wall_time, step, numbers = row
+                if not numbers:
+                    file.flush()
+                    continue
                 values = [Summary.Value(tag=tag, simple_value=number) for tag, number in numbers.items()]
                 event = Event(wall_time=wall_time, step=step, summary=Summary(value=values))
                 writer.write(event.SerializeToString())

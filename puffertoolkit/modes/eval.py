@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from puffertoolkit.logger.paths import shown_path
 from puffertoolkit.modes.interval import mean_interval
 from puffertoolkit.modes.session import Session, load_weights
 from puffertoolkit.modes.video import write_video
+from puffertoolkit.run import provenance
 from puffertoolkit.run.checkpoint import load_checkpoint
 from puffertoolkit.run.directory import RunDirectory, find_run
 from puffertoolkit.trainer.rollout import to_environment
@@ -35,7 +35,7 @@ def run(cfg: DictConfig, run_dir: Path) -> dict[str, Any]:
     session = Session.build(cfg, min(cfg.eval.num_envs, cfg.eval.episodes))
     load_weights(session, checkpoint)
     directory = RunDirectory(run_dir)
-    directory.write_provenance(cfg, sys.argv[1:], session.num_threads)
+    directory.write_provenance(cfg, provenance.arguments, session.num_threads, session.device_name)
     if not session.vector.kernels_are_cached:
         print(f"compiling the kernels of {session.env_name} (once per machine, about 10 s) ...", flush=True)
 

@@ -57,11 +57,12 @@ class Plan:
 
     def speed(self, work: Callable[[], int], device: torch.device) -> Speed:
         """Measure `work`, which returns how many agent steps it made."""
-        _repeat(work, self.warmup_s, device)
-        return Speed([_repeat(work, self.duration_s, device) for _ in range(self.repeats)])
+        repeat(work, self.warmup_s, device)
+        return Speed([repeat(work, self.duration_s, device) for _ in range(self.repeats)])
 
 
-def _repeat(work: Callable[[], int], duration_s: float, device: torch.device) -> float:
+def repeat(work: Callable[[], int], duration_s: float, device: torch.device) -> float:
+    """Do `work` for at least `duration_s`, and once; returns agent steps per second."""
     steps, begun = 0, time.perf_counter()
     while True:
         steps += work()
@@ -77,9 +78,12 @@ def simulation(vector: Vector, plan: Plan, seed: int = 0) -> Speed:
     actions = random_actions(vector, ACTION_SETS, seed)
 
     def play() -> int:
+        steps = 0
         for each in actions:
+            # Dead agents take no step, here as in a rollout.
+            steps += np.count_nonzero(vector.masks)
             vector.step(each)
-        return len(actions) * vector.num_agents
+        return steps
 
     return plan.speed(play, torch.device("cpu"))
 
@@ -106,7 +110,7 @@ def rollout(trainer: Trainer, plan: Plan) -> Speed:
 
 def training(trainer: Trainer, plan: Plan) -> tuple[Speed, dict[str, float]]:
     """Whole iterations; and the shares of their time by part, which sum to 1."""
-    iterate = _iteration(trainer)
+    iterate = iteration(trainer)
     speed = plan.speed(iterate, trainer.device)
     watch = Stopwatch(trainer)
     with watch:
@@ -119,7 +123,9 @@ def training(trainer: Trainer, plan: Plan) -> tuple[Speed, dict[str, float]]:
     return speed, {**shares, "rest": 1 - sum(shares.values())}
 
 
-def _iteration(trainer: Trainer) -> Callable[[], int]:
+def iteration(trainer: Trainer) -> Callable[[], int]:
+    """One iteration of a trainer that has begun, to be repeated at will; it returns its agent steps."""
+
     def iterate() -> int:
         steps = trainer.step
         trainer.iterate()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,15 +11,19 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from puffertoolkit.config.saved import TRAINED, load_run
+from puffertoolkit.config import saved
 from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.errors import UserError
+from puffertoolkit.logger.choice import make_display
 from puffertoolkit.logger.metrics import MetricsLog, read_rows
 from puffertoolkit.logger.paths import shown_path
-from puffertoolkit.modes.session import Session
+from puffertoolkit.logger.progress import RunInfo
+from puffertoolkit.modes.session import Session, policy_summary
+from puffertoolkit.run import provenance
 from puffertoolkit.run.directory import RunDirectory, run_directory
 from puffertoolkit.run.interrupt import Interrupt
 from puffertoolkit.threads import available_cpus
+from puffertoolkit.trainer.memory import needed_memory, require_memory
 from puffertoolkit.trainer.trainer import Row, Trainer
 
 IDENTICAL, DIFFERENT = 0, 1
@@ -31,24 +34,37 @@ NOT_COMPARED = ("time/", "sys/", "uptime_s", "sps")
 def run(cfg: DictConfig, run_dir: Path) -> int:
     """Train `cfg.run` again; returns 0 if every number is the same, else 1."""
     original = run_directory(cfg.run)
-    record = _record(original)
-    rows, cut = comparable_rows(original, record.get("resumptions", []))
+    record = original.read_provenance()
+    rows, notes = comparable_rows(original, record)
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"Training {shown_path(original.path)} again: {len(rows)} iterations to compare.")
     directory = RunDirectory(run_dir)
     session = Session.build(cfg, cfg.vec.num_envs)
-    directory.write_provenance(cfg, sys.argv[1:], session.num_threads)
-    _print_differences(console, record, _record(directory))
-    if cut:
-        console.print(cut, style="yellow")
-
     train = cast(TrainConfig, OmegaConf.to_object(cfg.train))
+    require_memory(needed_memory(train, session.vector, session.policy), session.device)
+    directory.write_provenance(cfg, provenance.arguments, session.num_threads, session.device_name)
+    _print_differences(console, record, directory.read_provenance())
+    for note in notes:
+        console.print(note, style="yellow")
+
     trainer = Trainer(train, session.vector, session.policy, session.seeds, session.device)
     comparison = Comparison(rows)
-    with Interrupt() as interrupt, MetricsLog(run_dir, cfg.logger.tensorboard) as metrics:
+    info = RunInfo(
+        env=session.env_name,
+        policy=policy_summary(session),
+        device=str(session.device),
+        run_dir=run_dir,
+        total_steps=rows[-1]["step"],
+    )
+    with (
+        Interrupt() as interrupt,
+        MetricsLog(run_dir, cfg.logger.tensorboard) as metrics,
+        make_display(cfg.logger, info, note=interrupt.note) as display,
+    ):
 
         def report(row: Row) -> None:
             metrics.write(row)
+            display.update(row)
             comparison.add(row)
 
         trainer.train(report, lambda: None, lambda: comparison.done or interrupt.requested)
@@ -109,13 +125,13 @@ def first_difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str
 
 
 def comparable_rows(
-    original: RunDirectory, resumptions: Sequence[Mapping[str, Any]]
-) -> tuple[list[dict[str, Any]], str]:
-    """The rows of a run up to where its settings changed, and what to tell if they did.
+    original: RunDirectory, record: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a run up to where one process cannot repeat them, and what to tell of it.
 
     Args:
         original: the run.
-        resumptions: what `run.json` says of the processes that took it up again.
+        record: its `run.json`.
 
     Raises:
         UserError: there are none.
@@ -123,51 +139,55 @@ def comparable_rows(
     rows = [row for row in read_rows(original.metrics) if "epoch" in row]
     if not rows:
         raise UserError(f"The run {original.path} has no metrics to compare with: it ended before its first.")
-    first = load_run(original.path, TRAINED).sections
-    for resumption in resumptions:
-        if load_run(original.path, TRAINED, original.path / resumption["config"]).sections != first:
-            step = resumption["step"]
-            return [row for row in rows if row["step"] <= step], (
-                f"The run went on with other settings from step {step:,}, and is compared until there."
-            )
-    return rows, ""
+    # A process that began before the end of another dropped what that had done from there on.
+    processes: list[Mapping[str, Any]] = []
+    for process in record.get("resumptions", []):
+        processes = [p for p in processes if p["step"] < process["step"]] + [process]
+    first = saved.load_run(original.path, saved.TRAINED)
+    notes = []
+    for process in processes:
+        step = process["step"]
+        if why := _why_other_numbers(original, record, process, first):
+            notes.append(f"The run {why} from step {step:,}, and is compared until there.")
+            return [row for row in rows if row["step"] <= step], notes
+        if unlike := [
+            f"{name} was {a} and then {b}" for name, a, b in provenance.differences(record, process)
+        ]:
+            notes.append(f"From step {step:,} the run was trained elsewhere: {', '.join(unlike)}.")
+    return rows, notes
 
 
-def _record(directory: RunDirectory) -> dict[str, Any]:
-    try:
-        return dict(json.loads(directory.provenance.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(
-            f"{directory.provenance} cannot be read: {error}. The run cannot be rebuilt."
-        ) from error
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What may change the numbers and is not the same: (name, there, here)."""
-    for name in {**there["versions"], **here["versions"]}:
-        yield name, str(there["versions"].get(name)), str(here["versions"].get(name))
-    for name in ("platform", "processor", "num_threads"):
-        yield name, str(there.get(name)), str(here.get(name))
-    for what in ("sha", "dirty"):
-        yield f"git {what}", str(there["git"].get(what)), str(here["git"].get(what))
+def _why_other_numbers(
+    original: RunDirectory, record: Mapping[str, Any], process: Mapping[str, Any], first: saved.SavedRun
+) -> str:
+    """What keeps a process that went on with a run from being repeated by one that trains it at a stretch."""
+    folder = saved.config_folder(original.path, process)
+    now = saved.load_run(original.path, saved.TRAINED, folder).sections
+    changed = [key for key, _, _ in saved.changed_keys(first, OmegaConf.create(now), saved.TRAINED)]
+    # Of the threads, config files say what was asked for.
+    names = [key for key in changed if key not in (*saved.HARMLESS, "num_threads")]
+    if process["num_threads"] != record["num_threads"]:
+        names.append("num_threads")
+    if names:
+        return f"went on with other settings ({', '.join(names)})"
+    return "" if process["exact"] else "went on with new episodes"
 
 
 def _print_differences(console: Console, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    rows = [row for row in differences(there, here) if row[1] != row[2]]
-    if rows:
+    if rows := provenance.differences(there, here):
         table = Table(
             "", "the run", "now", title="These differ and may change the numbers", title_justify="left"
         )
         for row in rows:
             table.add_row(*row)
         console.print(table, style="yellow")
-    if there["git"].get("dirty"):
+    if (there.get("git") or {}).get("dirty"):
         console.print(
             "The run's code was not as committed; git.diff beside it says how it differed.", style="yellow"
         )
-    if int(there["num_threads"]) > available_cpus():
+    if here["num_threads"] > available_cpus():
         console.print(
-            f"The run used {there['num_threads']} threads, and this machine has {available_cpus()} cores: "
+            f"The run used {here['num_threads']} threads, and this machine has {available_cpus()} cores: "
             "the numbers can be the same, the speed cannot.",
             style="yellow",
         )

@@ -57,6 +57,13 @@ class Session:
         """Weights of the policy that are trained."""
         return sum(p.numel() for p in self.policy.parameters() if p.requires_grad)
 
+    @property
+    def device_name(self) -> str:
+        """The device, and of a GPU its model: "cuda:0 (NVIDIA A100)"."""
+        if self.device.type != "cuda":
+            return str(self.device)
+        return f"{self.device} ({torch.cuda.get_device_name(self.device)})"
+
     def manifest(self) -> dict[str, Any]:
         """What a checkpoint must match to be loaded, and a summary of the network."""
         return {

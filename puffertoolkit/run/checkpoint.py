@@ -88,37 +88,31 @@ def save_checkpoint(
     Raises:
         TypeError: `trainer_state` holds something which could not be loaded again.
         ValueError: `keep` is below 1.
+        UserError: The disk is full or gone; the checkpoints written before are as they were.
     """
     if keep < 1:
         raise ValueError(f"keep must be 1 or more, and it is {keep}")
     _require_plain(trainer_state, "trainer_state")
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    _sweep(directory)
-    present, _ = list_checkpoints(directory)
-    target = _unused_name(directory, step)
-    temporary = directory / f"{_TEMPORARY}{target.name}"
-    temporary.mkdir()
     contents = {WEIGHTS: _weights_bytes(weights), TRAINER: _trainer_bytes(trainer_state)}
     entries = {
         **manifest,
         "format": FORMAT,
         "step": step,
         "score": None if score is None or not math.isfinite(score) else float(score),
-        "serial": max((info.serial for info in present), default=0) + 1,
         "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "files": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
             for name, data in contents.items()
         },
     }
-    contents[MANIFEST] = json.dumps(entries, indent=2).encode()
-    for name, data in contents.items():
-        write_synced(temporary / name, data)
-    sync_directory(temporary)
-    os.replace(temporary, target)
-    sync_directory(directory)
-    _retire(directory, keep)
+    try:
+        target = _write(Path(directory), contents, entries)
+        _retire(Path(directory), keep)
+    except OSError as error:
+        raise UserError(
+            f"The checkpoint of step {step:,} could not be written to {directory}: {error}. The run stops "
+            "here; the checkpoints written so far are whole, and resume= goes on from the last of them."
+        ) from error
     return target
 
 
@@ -152,6 +146,24 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     if not isinstance(state, dict):
         raise UserError(f"{path / TRAINER} is not a trainer's state. {suggestion(path)}")
     return Checkpoint(path, weights, state, read_manifest(path).manifest)
+
+
+def _write(directory: Path, contents: dict[str, bytes], entries: dict[str, Any]) -> Path:
+    """Writes the files and a manifest of `entries`; the name comes when all of it is on the disk."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _sweep(directory)
+    present, _ = list_checkpoints(directory)
+    serial = max((info.serial for info in present), default=0) + 1
+    target = _unused_name(directory, entries["step"])
+    temporary = directory / f"{_TEMPORARY}{target.name}"
+    temporary.mkdir()
+    manifest = json.dumps({**entries, "serial": serial}, indent=2).encode()
+    for name, data in {**contents, MANIFEST: manifest}.items():
+        write_synced(temporary / name, data)
+    sync_directory(temporary)
+    os.replace(temporary, target)
+    sync_directory(directory)
+    return target
 
 
 def _weights_bytes(weights: Mapping[str, Tensor]) -> bytes:

@@ -19,9 +19,10 @@ from omegaconf import OmegaConf
 
 import puffertoolkit
 from puffertoolkit.errors import UserError
-from puffertoolkit.files import replace_file
+from puffertoolkit.files import replace_file, sync_directory
 from puffertoolkit.run.manifest import (
     best_checkpoint,
+    checkpoint_name,
     damage_of,
     is_checkpoint_name,
     latest_checkpoint,
@@ -29,7 +30,7 @@ from puffertoolkit.run.manifest import (
     read_manifest_or_suggest,
     require_whole,
 )
-from puffertoolkit.run.provenance import git_state, machine, versions
+from puffertoolkit.run.provenance import GitState, git_state, machine, versions
 from puffertoolkit.seeding import SeedTree
 from puffertoolkit.threads import available_cpus
 
@@ -84,60 +85,78 @@ class RunDirectory:
         """The recorded episodes."""
         return self.path / "videos"
 
-    def write_provenance(self, cfg: Any, argv: Sequence[str], num_threads: int | None = None) -> None:
+    def write_provenance(
+        self, cfg: Any, argv: Sequence[str], num_threads: int | None = None, device: str | None = None
+    ) -> None:
         """Writes `run.json`, and `git.diff` if the source differs from its commit.
 
         Args:
             cfg: The composed config; `seed` and `num_threads` are read from it.
             argv: The arguments after `python -m puffertoolkit`.
             num_threads: The threads really in use, where the caller knows better than the config.
+            device: Where the policy lives, in words.
         """
         git = git_state(Path(puffertoolkit.__file__).parent)
         seeds = SeedTree(cfg.seed)
         record = {
-            "command": shlex.join(["python", "-m", "puffertoolkit", *argv]),
-            "argv": list(argv),
+            **_process(cfg, argv, git, num_threads, device),
             "working_directory": os.getcwd(),
-            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "git": {"sha": git.sha, "dirty": git.dirty, "untracked": list(git.untracked)},
-            "versions": versions(),
-            **machine(),
-            "num_threads": num_threads or cfg.num_threads or available_cpus(),
             "seed": seeds.seed,
             "seeds": seeds.as_dict(),
-            "config_sha256": config_hash(cfg),
         }
         self.path.mkdir(parents=True, exist_ok=True)
-        replace_file(self.provenance, (json.dumps(record, indent=2) + "\n").encode())
+        self._write_record(record)
         if git.diff:
             replace_file(self.git_diff, git.diff)
 
     def record_resumption(
-        self, cfg: Any, argv: Sequence[str], num_threads: int, step: int, config: str
-    ) -> None:
-        """Adds to `run.json` that the run was taken up again, by what and where.
+        self,
+        cfg: Any,
+        argv: Sequence[str],
+        num_threads: int,
+        device: str,
+        *,
+        step: int,
+        config: str,
+        exact: bool,
+    ) -> dict[str, Any]:
+        """Adds to `run.json` that the run was taken up again, by what and where; returns what it added.
 
         Args:
             cfg: The composed config.
             argv: The arguments after `python -m puffertoolkit`.
             num_threads: The threads in use.
+            device: Where the policy lives, in words.
             step: Agent steps already trained.
             config: Where in the run's directory Hydra wrote this config.
+            exact: Whether the environments went on where they were.
+
+        Raises:
+            UserError: `run.json` cannot be read.
         """
-        record = json.loads(self.provenance.read_text())
+        record = self.read_provenance()
         git = git_state(Path(puffertoolkit.__file__).parent)
-        resumption = {
-            "step": step,
-            "config": config,
-            "command": shlex.join(["python", "-m", "puffertoolkit", *argv]),
-            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "git": {"sha": git.sha, "dirty": git.dirty},
-            "versions": versions(),
-            **machine(),
-            "num_threads": num_threads,
-            "config_sha256": config_hash(cfg),
-        }
-        record.setdefault("resumptions", []).append(resumption)
+        added = {"step": step, "config": config, "exact": exact}
+        added |= _process(cfg, argv, git, num_threads, device)
+        record["resumptions"] = [*record.get("resumptions", []), added]
+        self._write_record(record)
+        return added
+
+    def read_provenance(self) -> dict[str, Any]:
+        """What `run.json` says.
+
+        Raises:
+            UserError: It is missing or damaged.
+        """
+        try:
+            return dict(json.loads(self.provenance.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(
+                f"{self.provenance} cannot be read ({error}), so it is not known how the run was made. "
+                "Take the file from a copy of the run."
+            ) from error
+
+    def _write_record(self, record: dict[str, Any]) -> None:
         replace_file(self.provenance, (json.dumps(record, indent=2) + "\n").encode())
 
     @contextmanager
@@ -151,16 +170,35 @@ class RunDirectory:
         with (self.path / ".lock").open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            except BlockingIOError as error:
                 file.seek(0)
                 raise UserError(
                     f"Another process is training in {self.path} ({file.read().strip() or 'unknown'}). Wait "
                     "for its end, or stop it first."
                 ) from error
+            except OSError:
+                pass  # Some network file systems know no locks; there nobody can be kept out.
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
             file.flush()
             yield
+
+
+def _process(
+    cfg: Any, argv: Sequence[str], git: GitState, num_threads: int | None, device: str | None
+) -> dict[str, Any]:
+    """What is on record of a process: what was asked for, by which code, on what machine."""
+    return {
+        "command": shlex.join(["python", "-m", "puffertoolkit", *argv]),
+        "argv": list(argv),
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "git": {"sha": git.sha, "dirty": git.dirty, "untracked": list(git.untracked)},
+        "versions": versions(),
+        **machine(),
+        "num_threads": num_threads or cfg.num_threads or available_cpus(),
+        "device": device,
+        "config_sha256": config_hash(cfg),
+    }
 
 
 def config_hash(cfg: Any) -> str:
@@ -211,6 +249,30 @@ def resume_point(path: str | os.PathLike[str]) -> tuple[Path, list[str]]:
         f"The run {run.path} has no checkpoint to go on from: {found}. Begin it again with the command in "
         f"{run.provenance}, or with mode=reproduce run={run.path}."
     )
+
+
+def set_aside(run: RunDirectory, checkpoint: Path) -> list[Path]:
+    """Renames the run's checkpoints that are newer than this one, from which the run goes on.
+
+    They keep their contents, as `abandoned_step_...`, and are no longer taken for checkpoints of the run.
+
+    Returns:
+        Their new directories.
+    """
+    good, bad = list_checkpoints(run.checkpoints)
+    chosen = read_manifest_or_suggest(checkpoint)
+    newer = [info.path for info in good if info.serial > chosen.serial]
+    newer += [path for path in bad if path.name > checkpoint_name(chosen.step)]
+    renamed = []
+    for path in newer:
+        number, target = 1, path.with_name(f"abandoned_{path.name}")
+        while target.exists():
+            number += 1
+            target = path.with_name(f"abandoned_{path.name}-{number}")
+        path.rename(target)
+        renamed.append(target)
+    sync_directory(run.checkpoints)
+    return renamed
 
 
 def find_run(path: str | os.PathLike[str], prefer: str = "latest") -> tuple[RunDirectory, Path]:

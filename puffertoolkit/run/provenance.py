@@ -11,8 +11,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from puffertoolkit.threads import available_cpus
 
@@ -20,6 +22,11 @@ PACKAGES = ("puffertoolkit", "torch", "numba", "numpy", "gymnasium", "hydra-core
 DIFF_LIMIT_BYTES = 1_000_000
 UNTRACKED_LIMIT = 50
 GIT_TIMEOUT_S = 5.0
+_DECISIVE = ("platform", "architecture", "processor", "num_threads", "device")
+
+
+arguments: tuple[str, ...] = ()
+"""What stood after `python -m puffertoolkit`; the command line says it here. Hydra is given more."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,32 @@ def machine() -> dict[str, str | int]:
     return {
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "processor": platform.machine(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
         "cpu_count": available_cpus(),
     }
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What is not the same in the records of two processes and may change a run's numbers.
+
+    Args:
+        there: What `run.json` says of one process.
+        here: The same of the other.
+
+    Returns:
+        (name, there, here) of each.
+    """
+    pairs = [(name, there.get(name), here.get(name)) for name in _DECISIVE]
+    for group, names in (("versions", None), ("git", ("sha", "dirty"))):
+        old, new = (dict(record.get(group) or {}) for record in (there, here))
+        title = f"{group} " if names else ""
+        pairs += [(f"{title}{name}", old.get(name), new.get(name)) for name in names or {**old, **new}]
+    return [(name, _shown(old), _shown(new)) for name, old, new in pairs if old != new]
+
+
+def _shown(value: Any) -> str:
+    return "unknown" if value is None else str(value)
 
 
 def git_state(package_dir: Path) -> GitState:
@@ -106,6 +136,16 @@ def _git(directory: Path, *arguments: str) -> bytes | None:
             process.kill()
     timer.cancel()
     return output if cut or process.returncode == 0 else None
+
+
+def _processor() -> str:
+    """The processor's model, which decides on the instructions that Torch and Numba use."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1).strip() if found else platform.machine()
 
 
 def _package_version(name: str) -> str | None:

@@ -42,3 +42,18 @@ def test_what_cannot_be_made_is_an_error(tmp_path):
     Path(tmp_path, "file").touch()
     with pytest.raises(OSError):
         claim(tmp_path / "file" / "run", ".hydra")
+
+
+def test_processes_that_go_on_with_a_run_never_share_a_folder(tmp_path):
+    code = f"""
+from pathlib import Path
+from puffertoolkit.config.rundir import claim_subfolder
+for _ in range(25):
+    print(claim_subfolder(Path({str(tmp_path)!r}), ".hydra"))
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    names = [name for process in processes for name in process.communicate(timeout=60)[0].split()]
+    assert sorted(names) == sorted(f".hydra/resumed_{number}" for number in range(1, 51))
+    assert all((tmp_path / name).is_dir() for name in names)

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -121,6 +122,74 @@ def test_tensorboard_reads_the_numbers_at_their_agent_steps(tmp_path):
         (step, pytest.approx(step / 10)) for step in range(0, 500, 100)
     ]
     assert all(math.isnan(event.value) for event in events.Scalars("loss/value"))
+
+
+def test_a_resumed_run_drops_the_rows_of_steps_that_come_anew_and_no_others(tmp_path):
+    """The first process was killed at step 500, after a checkpoint at step 300."""
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with MetricsLog(tmp_path) as log:
+        for step in range(100, 600, 100):
+            log.write({"step": step, "b": 1.0, "a": float(step)})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 600, "b"')
+    # Event files are read in the order of their names, which begin with the second of their making.
+    [first] = (tmp_path / "tb").iterdir()
+    first.rename(first.with_name(first.name.replace("tfevents.", "tfevents.0")))
+    with MetricsLog(tmp_path, resume_step=300) as log:
+        assert [row["step"] for row in log.kept] == [100, 200, 300]
+        for step in (450, 600):
+            log.write({"a": -float(step), "step": step, "b": 1.0})
+    assert [row["step"] for row in rows_of(tmp_path)] == [100, 200, 300, 450, 600]
+    assert {tuple(row) for row in rows_of(tmp_path)} == {("step", "b", "a")}
+    events = event_accumulator.EventAccumulator(str(tmp_path / "tb")).Reload()
+    found = [(event.step, event.value) for event in events.Scalars("a")]
+    assert found == [(100, 100.0), (200, 200.0), (300, 300.0), (450, -450.0), (600, -600.0)]
+
+
+def test_a_kill_while_rows_are_dropped_loses_none(tmp_path, monkeypatch):
+    with MetricsLog(tmp_path, tensorboard=False) as log:
+        log.write({"step": 1})
+        log.write({"step": 2})
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        MetricsLog(tmp_path, tensorboard=False, resume_step=1)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+def test_what_is_no_row_is_told_by_the_file_s_name(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("not json\n")
+    with pytest.raises(UserError, match=r"metrics\.jsonl holds something other than rows"):
+        MetricsLog(tmp_path, tensorboard=False, resume_step=1)
+
+
+def test_rows_are_on_the_disk_before_a_checkpoint_that_follows_them(tmp_path, monkeypatch):
+    synced = []
+    with MetricsLog(tmp_path) as log:
+        log.write({"step": 1, "first": 1.0})
+        log.write({"step": 2, "second": 1.0})
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", synced.append)
+            log.sync()
+        assert synced == [log._file.fileno()]
+        deadline = time.monotonic() + 30
+        # Only a flush brings the second row there so soon: the first was less than two seconds ago.
+        while not any(b"second" in file.read_bytes() for file in (tmp_path / "tb").iterdir()):
+            assert time.monotonic() < deadline, "the event file was not flushed"
+            time.sleep(0.01)
+
+
+def test_a_disk_that_is_full_at_a_checkpoint_is_told_in_one_sentence(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with MetricsLog(tmp_path, tensorboard=False) as log, pytest.raises(UserError, match="No space left"):
+        log.sync()
 
 
 def test_two_logs_of_one_run_keep_both_event_files(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -222,6 +223,27 @@ def test_a_crash_at_any_moment_leaves_a_whole_latest_checkpoint(
     save(tmp_path, 3, keep=1)
     assert [path.name for path in tmp_path.iterdir()] == ["step_000000000003"]
     assert_whole(latest_checkpoint(tmp_path).path, 3)
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_full_disk_is_told_in_one_sentence_and_the_run_can_go_on(tmp_path, monkeypatch, call):
+    save(tmp_path, 1, keep=1)
+    real, calls = os.fsync, []
+
+    def full(handle):
+        calls.append(handle)
+        if len(calls) == call:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    # That a directory could not be synced is no failure; three files can fail to be written.
+    if call <= 3:
+        with pytest.raises(UserError, match=r"step 2 could not be written to .*: .*No space left"):
+            save(tmp_path, 2, keep=1)
+        assert_whole(latest_checkpoint(tmp_path).path, 1)
+    save(tmp_path, 3, keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["step_000000000003"]
 
 
 def test_a_file_half_written_when_the_crash_came_is_never_taken_for_a_checkpoint(tmp_path, monkeypatch):
