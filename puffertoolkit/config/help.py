@@ -15,7 +15,7 @@ from puffertoolkit.config.compose import Composer
 from puffertoolkit.config.keys import flatten
 
 WIDTH = 80
-SECTIONS = ("env", "vec", "policy", "train", "logger", "eval")
+SECTIONS = ("env", "policy", "vec", "train", "eval", "sanity", "bench", "logger")
 HEAD = """\
 puffertoolkit {version}: reinforcement learning, composed from YAML by Hydra.
 
@@ -81,9 +81,9 @@ def _settings(cfg: DictConfig, comments: dict[str, str]) -> Iterator[str]:
         if not key.startswith("hydra.")
     }
     yield "Settings: key=value"
-    for key, value in leaves.items():
-        if key.partition(".")[0] not in SECTIONS:
-            yield _setting(key, value, comments.get(key, ""), 15)
+    outside = {key: value for key, value in leaves.items() if key.partition(".")[0] not in SECTIONS}
+    for key, value in outside.items():
+        yield _setting(key, value, comments.get(key, ""), max(map(len, outside)) + 2)
     for section in SECTIONS:
         inside = {key: value for key, value in leaves.items() if key.startswith(f"{section}.")}
         if not inside:

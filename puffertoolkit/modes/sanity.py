@@ -16,11 +16,12 @@ from rich.table import Table
 
 from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.config.suggest import did_you_mean, nearest
+from puffertoolkit.config.values import batch_faults
 from puffertoolkit.errors import UserError
 from puffertoolkit.logger.paths import shown_path
 from puffertoolkit.modes.eval import evaluate
 from puffertoolkit.modes.session import Session
-from puffertoolkit.trainer.trainer import Row, Trainer
+from puffertoolkit.trainer.trainer import Trainer
 
 SOLVED, NOT_SOLVED = 0, 1
 
@@ -39,10 +40,14 @@ class Test:
     def wanted(self) -> str:
         """The bounds in words."""
         words = [
-            f"{name} ≥ {low:g}" if high >= 1 else f"{low:g} ≤ {name} ≤ {high:g}"
+            f"{name} ≥ {low:g}" if high >= 1 else f"{name} {low:g} … {high:g}"
             for name, (low, high) in self.bounds.items()
         ]
         return ", ".join(words) or "-"
+
+    def passes(self, means: dict[str, float]) -> bool:
+        """Do these means lie within the bounds?"""
+        return all(low <= means[name] <= high for name, (low, high) in self.bounds.items())
 
 
 # As the specification of each environment has it.
@@ -61,7 +66,12 @@ TESTS = {
 
 @dataclass
 class Result:
-    """The outcome of one environment; `solved` is None where there is nothing to solve."""
+    """The outcome of one environment.
+
+    Attributes:
+        solved: None where there is nothing to solve.
+        problem: what ended the training before its time; "" if nothing did.
+    """
 
     env: str
     ability: str
@@ -71,6 +81,7 @@ class Result:
     steps: int
     seconds: float
     sps: float
+    problem: str
 
 
 def run(cfg: DictConfig, run_dir: Path) -> int:
@@ -79,20 +90,34 @@ def run(cfg: DictConfig, run_dir: Path) -> int:
     for name in names:
         if name not in TESTS:
             hint = did_you_mean(nearest(name, TESTS))
-            raise UserError(f"sanity.envs names '{name}', which is none of {', '.join(TESTS)}{hint}.")
-    overrides = _overrides()
+            raise UserError(f"sanity.envs names '{name}'; there are {', '.join(TESTS)}{hint or '.'}")
+    jobs = _jobs(names)
     console = Console(highlight=False, soft_wrap=True)
     results = []
-    for name in names:
-        result = check(name, hydra.compose("config", overrides=[*overrides, f"env={name}"]))
+    for name, job in jobs.items():
+        result = check(name, job)
         results.append(result)
         outcome = {True: "solved", False: "NOT solved", None: f"{result.sps:,.0f} steps/s"}[result.solved]
-        console.print(f"{name:20} {outcome:12} {result.seconds:5.1f} s")
+        console.print(f"{name:20} {outcome:12} {result.seconds:5.1f} s  {result.problem}".rstrip())
     report = run_dir / "sanity.json"
     report.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     console.print(_table(results))
     console.print(f"json  {shown_path(report)}")
     return NOT_SOLVED if any(result.solved is False for result in results) else SOLVED
+
+
+def _jobs(names: list[str]) -> dict[str, DictConfig]:
+    """The config of each training, by the environment's name.
+
+    Raises:
+        UserError: settings of the user do not go with those of an environment; nothing was trained.
+    """
+    overrides = _overrides()
+    jobs = {name: hydra.compose("config", overrides=[*overrides, f"env={name}"]) for name in names}
+    faults = [f"with env={name}, {fault.text}" for name, job in jobs.items() for fault in batch_faults(job)]
+    if faults:
+        raise UserError(f"Nothing was trained: {'; '.join(faults)}.")
+    return jobs
 
 
 def _overrides() -> list[str]:
@@ -117,22 +142,30 @@ def check(name: str, cfg: DictConfig) -> Result:
     session = Session.build(cfg, cfg.vec.num_envs)
     train = cast(TrainConfig, OmegaConf.to_object(cfg.train))
     trainer = Trainer(train, session.vector, session.policy, session.seeds, session.device)
-    last: Row = {}
-    trainer.train(last.update, lambda: None)
+    problem = _train(trainer)
     session.vector.close()
     trained_s = trainer.clock.uptime_s
-    means = _evaluate(cfg, session) if test.bounds else {}
-    solved = all(low <= means[key] <= high for key, (low, high) in test.bounds.items())
+    means = _evaluate(cfg, session) if test.bounds and not problem else {}
     return Result(
         env=name,
         ability=test.ability,
         wanted=test.wanted,
         means=means,
-        solved=solved if test.bounds else None,
+        solved=not problem and test.passes(means) if test.bounds or problem else None,
         steps=trainer.step,
         seconds=time.perf_counter() - begun,
         sps=trainer.step / trained_s,
+        problem=problem,
     )
+
+
+def _train(trainer: Trainer) -> str:
+    """Train to the end; returns what ended it before, if anything did: the other tests go on."""
+    try:
+        trainer.train(lambda row: None, lambda: None)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def _evaluate(cfg: DictConfig, trained: Session) -> dict[str, float]:
@@ -147,14 +180,17 @@ def _evaluate(cfg: DictConfig, trained: Session) -> dict[str, float]:
 
 def _table(results: list[Result]) -> Table:
     table = Table(title="Sanity of the learner", title_justify="left", title_style="bold")
-    for column in ("environment", "tests whether it can", "wanted", "reached"):
+    for column in ("environment", "wanted", "reached"):
         table.add_column(column)
     for column in ("steps", "seconds", "steps/s"):
         table.add_column(column, justify="right")
     table.add_column("solved")
     marks: dict[Any, str] = {True: "[green]yes[/]", False: "[bold red]NO[/]", None: "-"}
     for r in results:
-        reached = ", ".join(f"{name} {r.means[name]:.3f}" for name in TESTS[r.env].bounds) or "-"
+        # A bound per line, so that the table fits a narrow terminal.
+        wanted = "\n".join(r.wanted.split(", "))
+        found = [f"{r.means[name]:.3f}" for name in TESTS[r.env].bounds if name in r.means]
+        reached = "stopped" if r.problem else "\n".join(found) or "-"
         numbers = (f"{r.steps:,}", f"{r.seconds:.1f}", f"{r.sps:,.0f}")
-        table.add_row(r.env, r.ability, r.wanted, reached, *numbers, marks[r.solved])
+        table.add_row(f"{r.env}\n[dim]{r.ability}[/]", wanted, reached, *numbers, marks[r.solved])
     return table
