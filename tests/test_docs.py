@@ -13,6 +13,8 @@ import pytest
 
 PAGE = (Path(__file__).parent.parent / "docs" / "environments.md").read_text()
 BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.M | re.S))
+# A module is named in its docstring: """Corridor: find out ...
+MODULES = re.findall(r'^```python\n("""(\w+):.*?)^```', PAGE, re.M | re.S)
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,8 @@ def reader(tmp_path_factory):
     """A folder with what the page tells to write."""
     folder = tmp_path_factory.mktemp("reader")
     (folder / "conf" / "env").mkdir(parents=True)
-    (folder / "corridor.py").write_text(BLOCKS["python"])
+    for source, name in MODULES:
+        (folder / f"{name.lower()}.py").write_text(source)
     (folder / "conf" / "env" / "corridor.yaml").write_text(BLOCKS["yaml"])
     return folder
 
@@ -63,8 +66,68 @@ def test_compiled_and_plain_python_agree(reader):
     assert "(32, 160, 3)" in compiled
 
 
-def test_bounds_hold(reader):
-    run("-c", PLAY, cwd=reader, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(reader / "checked"))
+@pytest.mark.parametrize("name", ["PLAY", "MEET"])
+def test_bounds_hold(reader, name):
+    run("-c", globals()[name], cwd=reader, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(reader / "checked"))
+
+
+MEET = """
+import sys
+sys.path.insert(0, "")
+import numpy as np
+from meeting import Meeting
+worlds = Meeting(num_envs=6, num_agents=4, max_steps=12)
+worlds.reset(seed=1)
+assert worlds.num_agents == 24
+rng = np.random.default_rng(0)
+seen = []
+for step in range(40):
+    worlds.step(rng.choice(3, 24, p=[0.48, 0.48, 0.04]))
+    seen += [worlds.observations.tolist(), worlds.rewards.tolist(), worlds.masks.tolist()]
+    seen += [worlds.terminations.tolist(), worlds.truncations.tolist()]
+print(seen, worlds.drain(), worlds.render().shape)
+"""
+
+
+def test_worlds_of_several_agents_compiled_and_in_plain_python_agree(reader):
+    compiled = run("-c", MEET, cwd=reader)
+    assert compiled == run("-c", MEET, cwd=reader, NUMBA_DISABLE_JIT="1")
+    assert "(32, 160, 3)" in compiled
+
+
+def test_walkers_who_meet_are_paid_and_those_who_left_are_not(reader, monkeypatch):
+    monkeypatch.syspath_prepend(str(reader))
+    from meeting import LEAVE, Meeting
+
+    world = Meeting(cells=100)
+    world.reset(seed=3)
+    world._states["cell"] = [4, 6, 50]
+    world.step([1, 0, 0])
+    assert world.rewards.tolist() == [1, 1, 0]
+    world.step([0, LEAVE, 0])
+    assert world.terminations.tolist() == [False, True, False]
+    assert world.masks.tolist() == [True, False, True]
+    world._states["cell"][0, :2] = 7, 8
+    world.step([1, 0, 0])
+    assert not world.rewards.any()
+    counts, sums = world.drain_rows()
+    assert counts.tolist() == [0, 1, 0]
+    assert sums["score"][1] == 1 / 20
+    assert sums["episode_length"][1] == 2
+    for _ in range(17):
+        world.step([0, 0, 0])
+    assert world.truncations.tolist() == [True, False, True]
+    assert world.masks.all()
+
+
+def test_pettingzoo_accepts_the_worlds(reader, monkeypatch):
+    monkeypatch.syspath_prepend(str(reader))
+    from meeting import Meeting
+    from pettingzoo.test import parallel_api_test
+
+    from ocean_numba.parallel import OceanParallelEnv
+
+    parallel_api_test(OceanParallelEnv(Meeting()), num_cycles=100)
 
 
 def test_parameters_are_checked(reader, monkeypatch):

@@ -56,7 +56,7 @@ def state(params: Params) -> Fields:
 
 def spaces(params: Params) -> tuple[Space[Any], Space[Any]]:
     """A constant; the arms."""
-    return Box(1, 1, (1,), np.float32), Discrete(params.num_actions)
+    return Box(0, 1, (1,), np.float32), Discrete(params.num_actions)
 
 
 @kernel

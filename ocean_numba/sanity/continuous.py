@@ -98,7 +98,7 @@ def step(state: Any, params: Any, action: Any, observation: Any) -> tuple[float,
         y_push = push if action[0] >= 2 else 0.0
     else:
         x_push = min(max(np.float64(action[0]), -1.0), 1.0)
-        y_push = min(max(np.float64(action[1]), -1.0), 1.0) if action.shape[0] > 1 else 0.0
+        y_push = min(max(np.float64(action[1]), -1.0), 1.0)
     state.vx += ACCELERATION * x_push
     state.vy += ACCELERATION * y_push
     state.x += state.vx

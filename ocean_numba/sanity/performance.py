@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 from gymnasium import Space
 
 from ocean_numba.engine import Canvas, Definition, Fields, OceanVector, Parameters, kernel, normal, parameter
-from ocean_numba.sanity.performance_empiric import INCREMENT, MULTIPLIER, work
 from ocean_numba.sanity.performance_empiric import Params as Counted
 from ocean_numba.sanity.performance_empiric import draw as draw_step
 from ocean_numba.sanity.performance_empiric import reset as draw_numbers
+from ocean_numba.sanity.performance_empiric import scramble
 from ocean_numba.sanity.performance_empiric import spaces as counted_spaces
 from ocean_numba.sanity.performance_empiric import state as counted_state
 from ocean_numba.sanity.performance_empiric import statistics as no_statistics
@@ -46,27 +45,18 @@ class Params(Parameters):
         return {"rounds_per_s": rounds_per_s() if busy else 0.0}
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def timed_rounds(rounds: int) -> Any:
-    """The work of the kernel, to be timed."""
-    value = np.uint64(1)
-    for _ in range(rounds):
-        value = value * MULTIPLIER + INCREMENT
-    return value
-
-
 @lru_cache(maxsize=1)
 def rounds_per_s() -> float:
-    """Rounds of work per second, measured: the fastest of several tries, when nothing disturbed."""
+    """Rounds of work per second of CPU time, measured: the fastest of some tries, when nothing disturbed."""
     rounds = 1000
     with np.errstate(over="ignore"):
-        timed_rounds(rounds)
+        scramble(np.uint64(0), rounds)  # compiles
         while True:
             tries = []
             for _ in range(3):
-                begun = time.perf_counter()
-                timed_rounds(rounds)
-                tries.append(time.perf_counter() - begun)
+                begun = time.thread_time()
+                scramble(np.uint64(0), rounds)
+                tries.append(time.thread_time() - begun)
             if min(tries) > CALIBRATION_S:
                 return rounds / min(tries)
             rounds *= 2
@@ -94,7 +84,7 @@ def step(state: Any, params: Any, action: Any, observation: Any) -> tuple[float,
     seconds = params.delay_mean
     if params.delay_std > 0:
         seconds += params.delay_std * normal(state)
-    work(state, max(0, int(seconds * params.rounds_per_s)))
+    state.work = scramble(state.work, max(0, int(seconds * params.rounds_per_s)))
     return 0.0, False, False
 
 

@@ -135,23 +135,12 @@ def step(state: Any, params: Any, action: Any, observation: Any) -> tuple[float,
                 break
     reward = 1.0 - nearest / d if nearest < 4 * d else 0.0
     if max(abs(first - d), abs(second - d)) >= d:
+        observation[first, second] = 0  # a target that was hit is no longer to be seen
         first = second = d
     state.first = first
     state.second = second
-    if nearest == 0:
-        # The agent was put back; the target it hit is no longer to be seen.
-        hide_hit(state, params, observation)
     observation[first, second] = -1
     return reward, state.tick == params.targets * d, False
-
-
-@kernel
-def hide_hit(state: Any, params: Any, observation: Any) -> None:
-    """Clear the cells of the border that hold no target any more."""
-    for k in range(8 * params.distance_to_target):
-        if not state.targets[k]:
-            first, second = border_cell(k, params.distance_to_target)
-            observation[first, second] = 0
 
 
 @kernel

@@ -39,10 +39,11 @@ class Test:
     @property
     def wanted(self) -> str:
         """The bounds in words."""
-        words = [
-            f"{name} ≥ {low:g}" if high >= 1 else f"{name} {low:g} … {high:g}"
-            for name, (low, high) in self.bounds.items()
-        ]
+        words = []
+        for name, (low, high) in self.bounds.items():
+            words.append(f"{name} ≥ {low:g}")
+            if high < 1:
+                words.append(f"{name} ≤ {high:g}")
         return ", ".join(words) or "-"
 
     def passes(self, means: dict[str, float]) -> bool:
@@ -52,15 +53,15 @@ class Test:
 
 # As the specification of each environment has it.
 TESTS = {
-    "bandit": Test("learn from a noisy reward", {"score": (0.95, 1)}),
+    "bandit": Test("learn from noisy rewards", {"score": (0.95, 1)}),
     "memory": Test("remember over a delay", {"score": (0.95, 1)}),
-    "password": Test("explore, hold on to a rare reward", {"score": (0.95, 1)}),
-    "squared_py": Test("find the way by a dense reward", {"score": (0.95, 1)}),
+    "password": Test("seek out a rare reward", {"score": (0.95, 1)}),
+    "squared_py": Test("follow a dense reward", {"score": (0.95, 1)}),
     "stochastic": Test("hold a random policy", {"score": (0.985, 1), "action_0": (0.55, 0.70)}),
     "continuous": Test("act in continuous space", {"score": (0.90, 1)}),
     "multiagent": Test("tell the agents apart", {"score": (0.95, 1)}),
-    "performance": Test("keep up with a busy environment"),
-    "performance_empiric": Test("keep up with counted work"),
+    "performance": Test("bear a busy environment"),
+    "performance_empiric": Test("bear counted work"),
 }
 
 
@@ -179,18 +180,23 @@ def _evaluate(cfg: DictConfig, trained: Session) -> dict[str, float]:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table(title="Sanity of the learner", title_justify="left", title_style="bold")
+    # No lines between columns, and a bound per line: it fits a terminal of 80 columns.
+    table = Table(
+        title="Sanity of the learner",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
     for column in ("environment", "wanted", "reached"):
-        table.add_column(column)
-    for column in ("steps", "seconds", "steps/s"):
-        table.add_column(column, justify="right")
+        table.add_column(column, no_wrap=True)
+    for column in ("steps", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("solved")
     marks: dict[Any, str] = {True: "[green]yes[/]", False: "[bold red]NO[/]", None: "-"}
     for r in results:
-        # A bound per line, so that the table fits a narrow terminal.
-        wanted = "\n".join(r.wanted.split(", "))
         found = [f"{r.means[name]:.3f}" for name in TESTS[r.env].bounds if name in r.means]
-        reached = "stopped" if r.problem else "\n".join(found) or "-"
-        numbers = (f"{r.steps:,}", f"{r.seconds:.1f}", f"{r.sps:,.0f}")
-        table.add_row(f"{r.env}\n[dim]{r.ability}[/]", wanted, reached, *numbers, marks[r.solved])
+        reached = "stopped" if r.problem else "\n".join(found) or f"{r.sps:,.0f} / s"
+        name, wanted = f"{r.env}\n  [dim]{r.ability}[/]", r.wanted.replace(", ", "\n")
+        table.add_row(name, wanted, reached, f"{r.steps:,}", f"{r.seconds:.1f}", marks[r.solved])
     return table

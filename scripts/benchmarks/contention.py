@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from puffertoolkit.threads import available_cpus
 
 SCRIPT = "bench_contention"
 LEAD_S = 1.0
-"""The other training begins so much before what is measured, and ends so much after it."""
+"""The other training begins so much before what is measured."""
 CONDITIONS = {
     "alone": "nothing else runs",
     "busy": "beside Python processes that compute without pause",
@@ -88,10 +89,12 @@ def beside(condition: str, second: Worker, options: Any) -> Iterator[None]:
             for number in range(options.busy):
                 stack.enter_context(Worker.start(f"busy process {number + 1}", "busy"))
         if condition == "training":
-            # Its own speed is not asked for: at the end it is alone.
-            duration_s = options.duration_s + 2 * LEAD_S
+            # Long enough for a last iteration of what is measured that takes as long again. Its own speed
+            # is not asked for: at the end it is alone.
+            duration_s = 2 * (LEAD_S + options.duration_s)
             second.begin(duration_s)
             stack.callback(second.result, duration_s)
+            time.sleep(LEAD_S)
         yield
 
 

@@ -9,17 +9,34 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-import ocean_numba
+from ocean_numba.registration import find_class
 
 settings.register_profile("ocean", derandomize=True, deadline=None, database=None, max_examples=25)
 settings.load_profile("ocean")
 
 HERE = Path(__file__).parent
+GAMES = ["Breakout", "Cartpole", "Pong", "Squared"]
+SANITY = [
+    "Bandit",
+    "Continuous",
+    "Memory",
+    "Password",
+    "Performance",
+    "PerformanceEmpiric",
+    "SquaredPy",
+    "Stochastic",
+]
 
 
-@pytest.fixture(params=["Breakout", "Cartpole", "Pong", "Squared"])
+@pytest.fixture(params=GAMES)
 def name(request):
-    """Each environment's name in turn."""
+    """The name of each game in turn."""
+    return request.param
+
+
+@pytest.fixture(params=GAMES + SANITY)
+def any_name(request):
+    """The name of each environment of one agent in turn: the games, and what tests a learner."""
     return request.param
 
 
@@ -28,7 +45,7 @@ def make():
     """make("Pong", num_envs=3, frameskip=8): an engine, reset with seed 1."""
 
     def make_reset(name, num_envs=1, seed=1, **params):
-        env = getattr(ocean_numba, name)(num_envs=num_envs, **params)
+        env = find_class(name)(num_envs=num_envs, **params)
         env.reset(seed)
         return env
 

@@ -23,15 +23,27 @@ VARIANTS = pytest.mark.parametrize(
         ("Pong", {}),
         ("Pong", CONTINUOUS),
         ("Squared", {}),
+        ("Bandit", {}),
+        ("Continuous", {}),
+        ("Continuous", {"discretize": True}),
+        ("Memory", {}),
+        ("Password", {}),
+        ("Performance", {}),
+        ("PerformanceEmpiric", {}),
+        ("SquaredPy", {}),
+        ("Stochastic", {}),
     ],
 )
+# Whose velocities know no bounds, as in Gymnasium's own.
+UNBOUNDED = ("Cartpole", "Continuous")
+ENDLESS = ("Performance", "PerformanceEmpiric")
 
 
 @VARIANTS
 def test_gymnasium_s_checker_has_no_complaint(name, params):
     env = gymnasium.make(f"ocean/{name}-v0", render_mode="rgb_array", **params)
     with warnings.catch_warnings():
-        if name == "Cartpole":  # whose velocities know no bounds, here as in Gymnasium's own
+        if name in UNBOUNDED:
             warnings.filterwarnings("ignore", ".*A Box observation space m.* value is -?infinity")
         check_env(env.unwrapped)
     env.close()
@@ -66,11 +78,11 @@ def play(env, steps, seed=0):
         yield observation, reward, terminated, truncated, info, following
 
 
-def test_one_environment_equals_the_engine(name, make):
-    env, engine = make_env(name), make(name, 1, [9])
+def test_one_environment_equals_the_engine(any_name, make):
+    env, engine = make_env(any_name), make(any_name, 1, [9])
     assert np.array_equal(env.reset(seed=9)[0], engine.observations[0])
     ends, env_steps = 0, play(env, 2500, seed=4)
-    actions = make_env(name).action_space
+    actions = make_env(any_name).action_space
     actions.seed(4)
     for observation, reward, terminated, truncated, info, following in env_steps:
         engine.step(np.array([actions.sample()]))
@@ -88,7 +100,7 @@ def test_one_environment_equals_the_engine(name, make):
             ends += 1
         else:
             assert info == {}
-    assert ends > 2 or name == "Pong"
+    assert ends > 2 or any_name in ("Pong", *ENDLESS)
 
 
 def test_a_reset_in_the_middle_begins_an_episode():
@@ -151,17 +163,17 @@ def test_a_time_limit_of_gymnasium_s_own():
 
 
 @pytest.mark.parametrize("mode", ["rgb_array", "ansi"])
-def test_rendering(name, mode):
-    env = gymnasium.make(f"ocean/{name}-v0", render_mode=mode)
+def test_rendering(any_name, mode):
+    env = gymnasium.make(f"ocean/{any_name}-v0", render_mode=mode)
     env.reset(seed=1)
     picture = env.render()
     if mode == "ansi":
-        assert picture.count("\n") > 5
+        assert picture.count("\n") >= 2
         assert "▀" in picture
     else:
         assert (picture.ndim, picture.dtype) == (3, np.uint8)
     assert env.metadata["render_fps"] == env.unwrapped.engine.frames_per_second > 0
-    envs = make_vector_env(name, 2, render_mode=mode)
+    envs = make_vector_env(any_name, 2, render_mode=mode)
     envs.reset(seed=1)
     assert len(envs.render()) == 2
 
@@ -171,6 +183,12 @@ def test_lists_of_frames_come_from_gymnasium():
     env.reset(seed=1)
     env.step(1)
     assert len(env.render()) == 2
+
+
+def test_worlds_of_several_agents_are_not_registered():
+    registered = {name.removeprefix("ocean/") for name in gymnasium.registry if name.startswith("ocean/")}
+    assert "Bandit-v0" in registered
+    assert "Multiagent-v0" not in registered
 
 
 def test_faulty_requests():
@@ -211,7 +229,7 @@ def test_the_vector_equals_gymnasium_s_vector_of_single_ones(name, params):
         for key in mine[4]:
             assert data_equivalence(mine[4][key], other[4][key]), key
         ended += (mine[2] | mine[3]).sum()
-    assert ended > 5
+    assert ended > 5 or name in ENDLESS
 
 
 def test_a_row_of_the_vector_is_the_single_environment_of_its_seed(name):

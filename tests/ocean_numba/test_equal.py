@@ -9,6 +9,8 @@ import pytest
 TRACE = runpy.run_path(str(Path(__file__).with_name("trace.py")))
 CASES, trace = TRACE["CASES"], TRACE["trace"]
 STEPS, NUM_ENVS = 400, 3
+# There is nothing to see in them, or not much.
+DULL = ("bandit", "memory", "performance", "performance_empiric", "stochastic")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +41,16 @@ def test_compiled_equals_python_bit_for_bit(case, compiled, interpreted):
 @pytest.mark.parametrize("case", CASES)
 def test_the_traces_see_something(case, compiled):
     ended = compiled[case]["terminations"] | compiled[case]["truncations"]
-    assert ended.any() or case in ("breakout", "breakout_small")
-    assert len(np.unique(compiled[case]["observations"], axis=0)) > 10
+    assert ended.any() or case in ("breakout", "breakout_small", "performance", "performance_empiric")
+    assert len(np.unique(compiled[case]["observations"], axis=0)) > 10 or case in DULL
+    assert len(np.unique(compiled[case]["rewards"])) > 1 or case.startswith("performance")
     if case.startswith("breakout"):
         assert compiled[case]["rewards"].sum() > 20
 
 
-@pytest.mark.parametrize("case", ["breakout", "pong_continuous", "cartpole", "squared"])
+@pytest.mark.parametrize(
+    "case", ["breakout", "pong_continuous", "cartpole", "squared", "continuous", "squared_py"]
+)
 def test_two_threads_equal_one(case):
     one, two = (trace(*CASES[case], 150, 33, num_threads) for num_threads in (1, 2))
     assert_equal(one, two)
@@ -78,7 +83,7 @@ def test_rows_differ_from_each_other(name, make, random_actions):
     assert len(np.unique(env.observations, axis=0)) > 1
 
 
-def test_one_seed_per_environment(name, make):
-    env = make(name, 3, [11, 12, 11])
+def test_one_seed_per_environment(any_name, make):
+    env = make(any_name, 3, [11, 12, 11])
     assert np.array_equal(env._states[0], env._states[2])
     assert env._states["rng_key"][0] != env._states["rng_key"][1]

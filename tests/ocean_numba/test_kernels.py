@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-import ocean_numba
 from ocean_numba.engine.kernels import Kernel, fingerprint
+from ocean_numba.registration import find_class
 
 LOAD = """
 import json, numpy as np, ocean_numba
@@ -27,8 +27,8 @@ def test_a_second_process_loads_what_the_first_compiled(python, tmp_path):
     assert second == [True, 2, 0, True]
 
 
-def test_copies_in_one_process_share_their_kernels(name):
-    cls = getattr(ocean_numba, name)
+def test_copies_in_one_process_share_their_kernels(any_name):
+    cls = find_class(any_name)
     assert cls()._step is cls(num_envs=5)._step
     assert cls()._step is not cls(num_threads=2)._step or cls(num_threads=2).num_threads == 1
 
@@ -114,11 +114,13 @@ def test_the_name_of_a_kernel_tells_its_variants_apart():
 
 
 BOUNDS = """
-import numpy as np, ocean_numba
+import numpy as np
+from ocean_numba.registration import find_class
 for name, params in (
     ("Breakout", {}), ("Cartpole", {}), ("Pong", {"frameskip": 8}), ("Squared", {}),
+    ("Memory", {"mem_length": 5}), ("Password", {}), ("SquaredPy", {"num_targets": 5}),
 ):
-    env = getattr(ocean_numba, name)(num_envs=512, **params)
+    env = find_class(name)(num_envs=512, **params)
     env.reset(1)
     rng = np.random.default_rng(2)
     for _ in range(400):
@@ -137,7 +139,8 @@ for name, params in (
 def test_no_index_leaves_its_array(python, tmp_path):
     """Over 200,000 random steps of each environment; its own cache, since the checks are compiled in."""
     printed = python(BOUNDS, NUMBA_BOUNDSCHECK=1, NUMBA_CACHE_DIR=tmp_path)
-    assert [line.split()[0] for line in printed.splitlines()] == ["Breakout", "Cartpole", "Pong", "Squared"]
+    games = [line.split()[0] for line in printed.splitlines()]
+    assert games == ["Breakout", "Cartpole", "Pong", "Squared", "Memory", "Password", "SquaredPy"]
 
 
 CHECKED = """

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ocean_numba
+from ocean_numba.registration import find_class
 
 OUT_OF_RANGE = [
     ("Breakout", "frameskip", (0, 17, -1, 2.5, "4", None, True, np.nan), "an integer from 1 to 16"),
@@ -39,6 +40,25 @@ OUT_OF_RANGE = [
     ("Pong", "frameskip", (0, 17), "an integer from 1 to 16"),
     ("Pong", "continuous", (0,), "true or false"),
     ("Pong", "max_steps", (-1,), "an integer of at least 0"),
+    ("Bandit", "num_actions", (1, 2.5), "an integer of at least 2"),
+    ("Bandit", "reward_scale", (0, -1, np.inf), "a number greater than 0"),
+    ("Bandit", "reward_noise", (-0.1,), "a number of at least 0"),
+    ("Bandit", "hard_fixed_seed", (-1, 2**32), "an integer from 0 to 4294967295"),
+    ("Continuous", "discretize", (1, "no"), "true or false"),
+    ("Memory", "mem_length", (0,), "an integer of at least 1"),
+    ("Memory", "mem_delay", (-1,), "an integer of at least 0"),
+    ("Password", "password_length", (0, 31), "an integer from 1 to 30"),
+    ("Password", "hard_fixed_seed", (-1, 2**32), "an integer from 0 to 4294967295"),
+    ("Performance", "delay_mean", (-1e-9, np.nan), "a number of at least 0"),
+    ("Performance", "delay_std", (-1,), "a number of at least 0"),
+    ("Performance", "bandwidth", (0,), "an integer of at least 1"),
+    ("PerformanceEmpiric", "count_n", (-1, 0.5), "an integer of at least 0"),
+    ("PerformanceEmpiric", "count_std", (-1,), "a number of at least 0"),
+    ("PerformanceEmpiric", "bandwidth", (0,), "an integer of at least 1"),
+    ("SquaredPy", "distance_to_target", (0, 61), "an integer from 1 to 60"),
+    ("SquaredPy", "num_targets", (-2, 1.5), "an integer of at least -1"),
+    ("Stochastic", "p", (0, -0.5), "a number greater than 0"),
+    ("Stochastic", "horizon", (0,), "an integer of at least 1"),
 ]
 
 
@@ -47,12 +67,12 @@ def test_each_parameter_names_its_range(name, field, values, takes):
     for value in values:
         message = re.escape(f"{field}={value!r} is not valid: it takes {takes}")
         with pytest.raises(ValueError, match=f"^{message}$"):
-            getattr(ocean_numba, name)(**{field: value})
+            find_class(name)(**{field: value})
 
 
-def test_the_table_above_has_every_parameter(name):
-    fields = getattr(ocean_numba, name).Params.__dataclass_fields__
-    assert set(fields) == {field for owner, field, _, _ in OUT_OF_RANGE if owner == name}
+def test_the_table_above_has_every_parameter(any_name):
+    fields = find_class(any_name).Params.__dataclass_fields__
+    assert set(fields) == {field for owner, field, _, _ in OUT_OF_RANGE if owner == any_name}
     assert all(field.metadata["help"] for field in fields.values())
 
 
@@ -69,11 +89,14 @@ def test_the_table_above_has_every_parameter(name):
         ("Pong", {"ball_width": 400}, ("ball_width=400", "width=500")),
         ("Pong", {"ball_initial_speed_x": 468.5}, ("ball_initial_speed_x=468.5", "468")),
         ("Pong", {"ball_initial_speed_y": 13.5}, ("ball_initial_speed_y=13.5", "ball_max_speed_y=13.0")),
+        ("SquaredPy", {"num_targets": 25}, ("num_targets=25", "1 to 24", "distance_to_target=3")),
+        ("SquaredPy", {"num_targets": 0}, ("num_targets=0", "-1, or 1 to 24")),
+        ("Stochastic", {"p": 1}, ("p=1.0", "less than 1")),
     ],
 )
 def test_parameters_that_do_not_go_together(name, params, words):
     with pytest.raises(ValueError) as caught:
-        getattr(ocean_numba, name)(**params)
+        find_class(name)(**params)
     assert all(word in str(caught.value) for word in words)
 
 
@@ -86,10 +109,13 @@ def test_parameters_that_do_not_go_together(name, params, words):
         ("Pong", {"ball_width": 399, "ball_initial_speed_x": 101}),
         ("Pong", {"ball_initial_speed_x": 468, "ball_initial_speed_y": 13, "paddle_height": 639}),
         ("Squared", {"size": 255}),
+        ("Bandit", {"num_actions": 2, "hard_fixed_seed": 2**32 - 1}),
+        ("Password", {"password_length": 30, "hard_fixed_seed": 0}),
+        ("SquaredPy", {"distance_to_target": 60, "num_targets": 480}),
     ],
 )
 def test_the_last_values_that_go_together(name, params):
-    getattr(ocean_numba, name)(**params)
+    find_class(name)(**params)
 
 
 def test_all_faults_are_reported_together():
@@ -97,9 +123,9 @@ def test_all_faults_are_reported_together():
         ocean_numba.Breakout(frameskip=0, brick_rows=9)
 
 
-def test_an_unknown_parameter(name):
-    with pytest.raises(TypeError, match=f"{name} has no parameter 'frameskipp'; it has "):
-        getattr(ocean_numba, name)(frameskipp=3)
+def test_an_unknown_parameter(any_name):
+    with pytest.raises(TypeError, match=f"{any_name} has no parameter 'frameskipp'; it has "):
+        find_class(any_name)(frameskipp=3)
 
 
 @pytest.mark.parametrize("argument", ["num_envs", "num_threads"])

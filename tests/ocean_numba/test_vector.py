@@ -15,8 +15,8 @@ def play(env, random_actions, steps, seed=0):
         yield env.terminations | env.truncations
 
 
-def test_the_buffers_are_allocated_once_and_typed(name, make, random_actions):
-    env = make(name, 6)
+def test_the_buffers_are_allocated_once_and_typed(any_name, make, random_actions):
+    env = make(any_name, 6)
     addresses = [getattr(env, buffer).ctypes.data for buffer in BUFFERS]
     list(play(env, random_actions, 40))
     env.reset(2)
@@ -63,8 +63,8 @@ def test_a_flag_stands_for_one_step_only(make):
     assert flags == [[False] * 3, [True] * 3] * 3
 
 
-def test_statistics_are_drained_once(name, make, random_actions):
-    env = make(name, 32)
+def test_statistics_are_drained_once(any_name, make, random_actions):
+    env = make(any_name, 32)
     rng, returns, lengths, ended_returns, ended_lengths = np.random.default_rng(0), 0, 0, [], []
     returns, lengths = np.zeros(32), np.zeros(32)
     for _ in range(600):
@@ -141,14 +141,14 @@ def test_every_environment_is_listed():
         ocean_numba.Brakeout  # noqa: B018
 
 
-def test_goes_on_from_a_saved_state_as_if_nothing_had_been(name, make, random_actions):
+def test_goes_on_from_a_saved_state_as_if_nothing_had_been(any_name, make, random_actions):
     def follow(env):
         return [
             (env.observations.copy(), env.rewards.copy(), ended)
             for ended in play(env, random_actions, 150, 3)
         ]
 
-    one, other = make(name, 16, 1), make(name, 16, 2)
+    one, other = make(any_name, 16, 1), make(any_name, 16, 2)
     list(play(one, random_actions, 70))
     saved = one.state_dict()
     kept = {key: value.copy() for key, value in saved.items() if key != "layout"}

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-import ocean_numba
+from ocean_numba.registration import find_class
 
 CASES = {
     "breakout": ("Breakout", {}),
@@ -24,6 +24,15 @@ CASES = {
     "cartpole_continuous": ("Cartpole", {"continuous": True, "max_steps": 40}),
     "squared": ("Squared", {}),
     "squared_even": ("Squared", {"size": 4}),
+    "bandit": ("Bandit", {"num_actions": 3, "reward_scale": 2.5, "reward_noise": 0.7}),
+    "continuous": ("Continuous", {}),
+    "continuous_discrete": ("Continuous", {"discretize": True}),
+    "memory": ("Memory", {"mem_length": 3, "mem_delay": 1}),
+    "password": ("Password", {"password_length": 3}),
+    "performance": ("Performance", {"bandwidth": 3}),
+    "performance_empiric": ("PerformanceEmpiric", {"count_n": 20, "count_std": 9.5, "bandwidth": 2}),
+    "squared_py": ("SquaredPy", {"distance_to_target": 2, "num_targets": 3}),
+    "stochastic": ("Stochastic", {"horizon": 30}),
 }
 BUFFERS = ("observations", "rewards", "terminations", "truncations", "final_observations")
 
@@ -33,7 +42,7 @@ def follow(env, observations, rng):
     space, n = env.single_action_space, env.num_envs
     noise = rng.random(n)
     discrete = hasattr(space, "n")
-    random = rng.integers(0, space.n, n) if discrete else rng.uniform(-1.2, 1.2, n)
+    random = rng.integers(0, space.n, n) if discrete else rng.uniform(-1.2, 1.2, n * space.shape[0])
     name, o = type(env).__name__, observations
     if name == "Breakout":
         offset = (o[:, 2] - o[:, 0]) * env.params.width - 31 + env.params.ball_width / 2
@@ -46,13 +55,13 @@ def follow(env, observations, rng):
         skilled = np.where(force > 0, 1, 0) if discrete else np.sign(force)
     else:
         skilled = random
-    actions = np.where(noise < 0.8, skilled, random)
-    return actions.astype(np.int64) if discrete else actions.astype(np.float32)[:, np.newaxis]
+    actions = random if skilled is random else np.where(noise < 0.8, skilled, random)
+    return actions.astype(np.int64) if discrete else actions.astype(np.float32).reshape(n, -1)
 
 
 def trace(name, params, steps, num_envs, num_threads=1, rows=None):
     """Every buffer after every step (steps, rows, …), the statistics drained at the end, and the states."""
-    env = getattr(ocean_numba, name)(num_envs=num_envs, num_threads=num_threads, **params)
+    env = find_class(name)(num_envs=num_envs, num_threads=num_threads, **params)
     env.reset(7)
     rng = np.random.default_rng(8)
     kept = {buffer: [getattr(env, buffer).copy()[:rows]] for buffer in BUFFERS}
@@ -74,7 +83,7 @@ def _row_actions(env, rng):
     space = env.single_action_space
     if hasattr(space, "n"):
         return np.full(env.num_envs, int(action * space.n))
-    return np.full((env.num_envs, 1), 2 * action - 1, np.float32)
+    return np.full((env.num_envs, *space.shape), 2 * action - 1, np.float32)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
@@ -129,6 +130,28 @@ def test_under_load(workers_start):
     for result in measured["results"]:
         assert result["sps"] == sorted(result["repeats"])[1] > 0
         assert result["ratio"] == result["sps"] / alone["sps"]
+
+
+class _Second:
+    """Notes when it was told to train, for how long, and when it was asked for the result."""
+
+    def begin(self, duration_s):
+        self.begun, self.ends = time.monotonic(), time.monotonic() + duration_s
+
+    def result(self, duration_s):
+        self.asked = time.monotonic()
+
+
+def test_the_second_training_goes_on_before_during_and_after_what_is_measured(monkeypatch):
+    monkeypatch.setattr(contention, "LEAD_S", 0.2)
+    second = _Second()
+    with contention.beside("training", second, QUICK):
+        assert time.monotonic() - second.begun >= contention.LEAD_S
+        # The last iteration begins at the end of the time, and may take as long again.
+        longest = 2 * QUICK.duration_s
+        assert time.monotonic() + longest <= second.ends
+        assert not hasattr(second, "asked")
+    assert second.asked >= second.begun
 
 
 @pytest.mark.parametrize(
