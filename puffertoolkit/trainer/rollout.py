@@ -40,6 +40,8 @@ class Collector:
         action = torch.zeros((vector.num_agents, *(space.shape or ())), dtype=action_dtype)
         observation = torch.from_numpy(vector.observations)
         self.experience = Experience.allocate(horizon, observation, action, self.state, device)
+        self._inbox = _Inbox(vector, device)
+        self._truncations = torch.empty_like(self.starts)
 
     @torch.inference_mode()
     def collect(self) -> Experience:
@@ -53,37 +55,37 @@ class Collector:
         for kept, part in zip(buffer.initial_state, self.state, strict=True):
             kept.copy_(part)
         for t in range(buffer.horizon):
-            buffer.observations[t].copy_(torch.from_numpy(vector.observations))
-            buffer.masks[t].copy_(torch.from_numpy(vector.masks))
+            observations, ends = buffer.observations[t], buffer.ends[t]
+            self._inbox.copy("observations", observations)
+            self._inbox.copy("masks", buffer.masks[t])
             if not vector.masks.all():
                 # A dead agent's row may hold anything, and NaN times a gradient of 0 is NaN.
-                buffer.observations[t].masked_fill_(~_beside(buffer.masks[t], buffer.observations[t]), 0)
+                observations.masked_fill_(~_beside(buffer.masks[t], observations), 0)
             buffer.starts[t].copy_(self.starts)
-            dist, value, self.state = self.policy.step(buffer.observations[t], self.state, self.starts)
+            dist, value, self.state = self.policy.step(observations, self.state, self.starts)
             action = dist.sample()
             buffer.actions[t].copy_(action)
             buffer.logprobs[t].copy_(dist.log_prob(action))
             buffer.values[t].copy_(value)
 
-            # An action that is no number ends the run once the rollout is complete, and not the environment.
-            actions = np.nan_to_num(to_environment(action, vector.single_action_space, self.bounds))
+            actions = to_environment(action, vector.single_action_space, self.bounds)
             before = time.perf_counter()
             vector.step(actions)
             self.env_s += time.perf_counter() - before
 
-            buffer.rewards[t].copy_(torch.from_numpy(vector.rewards))
-            ends = torch.from_numpy(vector.terminations | vector.truncations)
-            buffer.ends[t].copy_(ends)
-            self.starts = buffer.ends[t].clone()
-            truncated.note(t, vector, self.state)
+            self._inbox.copy("rewards", buffer.rewards[t])
+            self._inbox.copy("terminations", ends)
             # What follows a termination is worth nothing; the rest is filled in below.
-            buffer.next_values[t].copy_(torch.from_numpy(~vector.terminations))
+            torch.logical_not(ends, out=buffer.next_values[t])
+            self._inbox.copy("truncations", self._truncations)
+            self.starts = ends.logical_or_(self._truncations)
+            truncated.note(t, vector, self.state)
         self._bootstrap(truncated)
         return buffer
 
     def state_dict(self) -> dict[str, Any]:
         """What the next rollout begins with, besides the environments."""
-        return {"state": [part.cpu() for part in self.state], "starts": self.starts.cpu()}
+        return {"state": [part.cpu() for part in self.state], "starts": self.starts.cpu().clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""
@@ -109,7 +111,7 @@ def to_environment(action: Tensor, space: Space[Any], bounds: str = "clip") -> n
 
     Args:
         action: (N, *action), as sampled.
-        space: of one action; where it is a Box, the result lies within.
+        space: of one action; where it is a Box, the result lies within, and NaN becomes 0.
         bounds: "clip", or "tanh" for low + (high - low) (tanh(a) + 1) / 2 where both bounds are finite.
     """
     array: npt.NDArray[Any] = action.cpu().numpy()
@@ -119,8 +121,32 @@ def to_environment(action: Tensor, space: Space[Any], bounds: str = "clip") -> n
         bounded = np.isfinite(space.low) & np.isfinite(space.high)
         low, high = np.where(bounded, space.low, 0), np.where(bounded, space.high, 0)
         array = np.where(bounded, low + (high - low) * (np.tanh(array) + 1) / 2, array)
-    within: npt.NDArray[Any] = np.clip(array, space.low, space.high)
+    # An action that is no number ends the run once the rollout is complete, and not the environment.
+    within: npt.NDArray[Any] = np.clip(np.nan_to_num(array), space.low, space.high)
     return within
+
+
+class _Inbox:
+    """What a vector says after a step, on its way to the policy's device.
+
+    To a GPU it goes through pinned memory, and nothing waits for its arrival: the actions of the step, for
+    which the environments wait, are the only thing that does.
+    """
+
+    NAMES = ("observations", "masks", "rewards", "terminations", "truncations")
+
+    def __init__(self, vector: Vector, device: torch.device) -> None:
+        self._buffers = {name: torch.from_numpy(getattr(vector, name)) for name in self.NAMES}
+        self._pinned: dict[str, Tensor] = {}
+        if device.type == "cuda":
+            self._pinned = {k: torch.empty_like(v, pin_memory=True) for k, v in self._buffers.items()}
+
+    def copy(self, name: str, target: Tensor) -> None:
+        """Bring the vector's buffer `name` to `target`."""
+        source = self._buffers[name]
+        if self._pinned:
+            source = self._pinned[name].copy_(source)
+        target.copy_(source, non_blocking=True)
 
 
 def _beside(rows: Tensor, like: Tensor) -> Tensor:

@@ -57,7 +57,8 @@ class Trainer:
                 f"{vector.num_agents * cfg.horizon} steps. Make it smaller, or vec.num_envs larger."
             )
         self.optimizer = Optimizer(policy.parameters(), cfg)
-        self.shuffle = torch.Generator().manual_seed(seeds.shuffle)
+        # On the device, where minibatches are drawn: a draw on the CPU would make a GPU wait.
+        self.shuffle = torch.Generator(device).manual_seed(seeds.shuffle)
         self.collector = Collector(vector, policy, cfg.horizon, device, cfg.precision)  # type: ignore[arg-type]
         self.rewards = RewardShaper(cfg, vector.num_agents, device)
         self.learner = Learner(policy, self.optimizer, cfg, self.shuffle)  # type: ignore[arg-type]

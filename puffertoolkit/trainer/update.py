@@ -130,7 +130,7 @@ class Learner:
         segments = cfg.minibatch_size // cfg.horizon
         device = experience.rewards.device
         if cfg.priority_alpha == 0:
-            order = torch.randperm(experience.num_agents, generator=self._generator).to(device)
+            order = torch.randperm(experience.num_agents, generator=self._generator, device=device)
             yield from ((index, None) for index in torch.split(order, segments))
             return
         beta = cfg.priority_beta + (1 - cfg.priority_beta) * progress
@@ -138,8 +138,7 @@ class Learner:
             draws = min(segments, experience.num_agents - start)
             estimates = self.advantage(experience, ratios).where(experience.masks, 0)
             probabilities = priorities(estimates, cfg.priority_alpha)
-            # The draw is made on the CPU, where one seed gives one order whatever the device.
-            index = torch.multinomial(probabilities.cpu(), draws, True, generator=self._generator).to(device)
+            index = torch.multinomial(probabilities, draws, True, generator=self._generator)
             weights = (experience.num_agents * probabilities[index]) ** -beta
             yield index, weights
 
