@@ -90,3 +90,11 @@ def _build(node: dict[str, Any], section: str, **supplied: Any) -> Any:
         raise
     except ValueError as error:
         raise UserError(f"{section}: {error}") from error
+    except TypeError as error:
+        # A factory such as gymnasium.make hands its arguments on: only there it turns out who takes them.
+        if "argument" not in str(error):
+            raise
+        raise UserError(
+            f"{section}: {error}. The keys of {section} are what {node['_target_']} is called with; take out "
+            f"one that it does not know with ~{section}.<key>."
+        ) from error

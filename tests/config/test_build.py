@@ -83,3 +83,9 @@ def test_an_escaped_interpolation_is_not_resolved_behind_the_check():
 def test_without_a_target_there_is_nothing_to_build():
     with pytest.raises(UserError, match="env has no _target_"):
         build_env(config(env={"size": 1}).env, num_envs=1)
+
+
+def test_an_argument_that_a_factory_hands_on_in_vain_is_told():
+    node = OmegaConf.create({"_target_": "gymnasium.make", "id": "CartPole-v1", "frameskip": 4})
+    with pytest.raises(UserError, match=r"frameskip.*take out one that it does not know with ~env\.<key>"):
+        build_env(node, trust=["gymnasium"])
