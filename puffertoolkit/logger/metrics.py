@@ -63,7 +63,7 @@ class MetricsLog:
         step = values["step"]
         for key in values:
             self._order.setdefault(key)
-        line = {key: _finite_or_none(values[key]) for key in self._order if key in values}
+        line = {key: finite_or_none(values[key]) for key in self._order if key in values}
         numbers = {k: float(v) for k, v in values.items() if k != "step" and isinstance(v, (int, float))}
         try:
             self._file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -127,7 +127,8 @@ def to_scalar(key: str, value: Any) -> Scalar:
     raise TypeError(f"metric '{key}' must be a number, not {type(value).__name__}: {value!r}")
 
 
-def _finite_or_none(value: Scalar) -> Scalar:
+def finite_or_none(value: Scalar) -> Scalar:
+    """A scalar as a line of `metrics.jsonl` holds it: JSON has no word for what is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

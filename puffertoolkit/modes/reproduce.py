@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +14,7 @@ from puffertoolkit.config import saved
 from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.errors import UserError
 from puffertoolkit.logger.choice import make_display
-from puffertoolkit.logger.metrics import MetricsLog, read_rows
+from puffertoolkit.logger.metrics import MetricsLog, finite_or_none, read_rows
 from puffertoolkit.logger.paths import shown_path
 from puffertoolkit.logger.progress import RunInfo
 from puffertoolkit.modes.session import Session, policy_summary
@@ -92,7 +91,7 @@ class Comparison:
         if self.done:
             return
         # As the file holds it: what is not finite is null there.
-        found = json.loads(json.dumps(_finite(row)))
+        found = {name: finite_or_none(value) for name, value in row.items()}
         self.difference = first_difference(self.rows[self.compared], found)
         self.compared += self.difference is None
 
@@ -191,8 +190,3 @@ def _print_differences(console: Console, there: Mapping[str, Any], here: Mapping
             "the numbers can be the same, the speed cannot.",
             style="yellow",
         )
-
-
-def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
-    infinite = (float("inf"), float("-inf"))
-    return {name: None if value != value or value in infinite else value for name, value in row.items()}

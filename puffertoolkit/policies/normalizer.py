@@ -20,7 +20,7 @@ LARGEST = 10.0
 class ObservationNormalizer(nn.Module):
     """Brings every number of a float observation to mean 0 and deviation 1 over all observations seen.
 
-    Mean and variance are merged batch by batch (Chan et al. 1979) in float64 and are buffers, so they are
+    Mean and variance are merged batch by batch in float64 and are buffers, so they are
     saved with the weights. Before the first `update` observations pass as they are.
 
     Args:
@@ -66,10 +66,23 @@ class ObservationNormalizer(nn.Module):
             errors = (rows - mean.to(rows.dtype)).where(alive, 0)
             variance += errors.square().sum(0, dtype=torch.float64)
         variance /= some
-        total = (self.count + count).clamp(min=1)
-        shift = mean - self.mean
-        merged = self.variance * self.count + variance * count + shift.square() * self.count * count / total
+        total, merged_mean, merged = merge_moments(
+            (self.count, self.mean, self.variance), (count, mean, variance)
+        )
         # The variance of 1 that stands there first stands for no observation at all.
-        self.variance.copy_(torch.where(count > 0, merged / total, self.variance))
-        self.mean.add_(shift * count / total)
-        self.count.add_(count)
+        self.variance.copy_(torch.where(count > 0, merged, self.variance))
+        self.mean.copy_(merged_mean)
+        self.count.copy_(total)
+
+
+Moments = tuple[Tensor, Tensor, Tensor]
+
+
+def merge_moments(one: Moments, other: Moments) -> Moments:
+    """Count, mean and variance of two sets of numbers together, from those of each (Chan et al. 1979)."""
+    (count, mean, variance), (more, other_mean, other_variance) = one, other
+    total = count + more
+    divisor = total.clamp(min=1)
+    shift = other_mean - mean
+    merged = variance * count + other_variance * more + shift.square() * count * more / divisor
+    return total, mean + shift * more / divisor, merged / divisor

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from puffertoolkit.trainer.experience import Experience
+from puffertoolkit.trainer.loss import masked_mean
 
 
 def advantage(
@@ -89,12 +90,10 @@ def _compiled(
 def explained_variance(values: Tensor, returns: Tensor, masks: Tensor) -> Tensor:
     """Share of the variance of `returns` that `values` explain: 1 is perfect, 0 no better than the mean."""
     variance = _variance(returns, masks)
-    unexplained = _variance((returns - values).where(masks, 0), masks)
+    unexplained = _variance(returns - values, masks)
     return torch.where(variance > 0, 1 - unexplained / variance, 0)
 
 
 def _variance(x: Tensor, masks: Tensor) -> Tensor:
     """Variance of `x` where `masks`."""
-    count = masks.sum().clamp(min=1)
-    x = x.where(masks, 0)
-    return (x - x.sum() / count).square().where(masks, 0).sum() / count
+    return masked_mean((x - masked_mean(x, masks)).square(), masks)

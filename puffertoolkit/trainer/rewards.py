@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from puffertoolkit.config.schema import TrainConfig
+from puffertoolkit.policies.normalizer import merge_moments
 from puffertoolkit.trainer.experience import Experience
 
 EPSILON = 1e-8
@@ -19,7 +20,7 @@ class RewardShaper:
 
     The return G_t = R_t + gamma G_{t-1} runs through the episode from its start, one per agent, as in
     Engstrom et al. 2020 (arXiv:2005.12729). Its variance over all steps so far is merged rollout by rollout
-    (Chan et al. 1979) in float64, and one rollout is scaled by one number: results cannot depend on how it is
+    in float64, and one rollout is scaled by one number: results cannot depend on how it is
     cut into batches. What the environment reports of its episodes is not touched.
     """
 
@@ -47,12 +48,9 @@ class RewardShaper:
         some = count.clamp(min=1)
         mean = returns.where(experience.masks, 0).sum(dtype=kind) / some
         variance = (returns - mean.float()).square().where(experience.masks, 0).sum(dtype=kind) / some
-        total = (self._count + count).clamp(min=1)
-        shift = mean - self._mean
-        merged = self._variance * self._count + variance * count + shift**2 * self._count * count / total
-        self._variance = merged / total
-        self._mean = self._mean + shift * count / total
-        self._count = self._count + count
+        self._count, self._mean, self._variance = merge_moments(
+            (self._count, self._mean, self._variance), (count, mean, variance)
+        )
 
     def _discounted_returns(self, experience: Experience) -> Tensor:
         """G_t (T, N); those under way at the end are kept for the next rollout."""
