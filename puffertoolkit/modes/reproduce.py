@@ -16,8 +16,7 @@ from puffertoolkit.errors import UserError
 from puffertoolkit.logger.choice import make_display
 from puffertoolkit.logger.metrics import MetricsLog, finite_or_none, read_rows
 from puffertoolkit.logger.paths import shown_path
-from puffertoolkit.logger.progress import RunInfo
-from puffertoolkit.modes.session import Session, policy_summary
+from puffertoolkit.modes.session import Session
 from puffertoolkit.run import provenance
 from puffertoolkit.run.directory import RunDirectory, run_directory
 from puffertoolkit.run.interrupt import Interrupt
@@ -48,13 +47,7 @@ def run(cfg: DictConfig, run_dir: Path) -> int:
 
     trainer = Trainer(train, session.vector, session.policy, session.seeds, session.device)
     comparison = Comparison(rows)
-    info = RunInfo(
-        env=session.env_name,
-        policy=policy_summary(session),
-        device=str(session.device),
-        run_dir=run_dir,
-        total_steps=rows[-1]["step"],
-    )
+    info = session.run_info(run_dir, rows[-1]["step"])
     with (
         Interrupt() as interrupt,
         MetricsLog(run_dir, cfg.logger.tensorboard) as metrics,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from puffertoolkit.allocator import keep_freed_memory
 from puffertoolkit.config.build import build_env, build_policy
 from puffertoolkit.errors import UserError
+from puffertoolkit.logger.progress import RunInfo
 from puffertoolkit.policies import describe
 from puffertoolkit.run.checkpoint import Checkpoint
 from puffertoolkit.seeding import SeedTree
@@ -63,6 +65,10 @@ class Session:
         if self.device.type != "cuda":
             return str(self.device)
         return f"{self.device} ({torch.cuda.get_device_name(self.device)})"
+
+    def run_info(self, run_dir: Path, total_steps: int) -> RunInfo:
+        """What a display needs to know of a training to `total_steps` agent steps."""
+        return RunInfo(self.env_name, policy_summary(self), str(self.device), run_dir, total_steps)
 
     def manifest(self) -> dict[str, Any]:
         """What a checkpoint must match to be loaded, and a summary of the network."""

@@ -11,9 +11,8 @@ from puffertoolkit.config.schema import TrainConfig
 from puffertoolkit.logger.choice import make_display
 from puffertoolkit.logger.display import Display
 from puffertoolkit.logger.metrics import MetricsLog
-from puffertoolkit.logger.progress import RunInfo
 from puffertoolkit.modes.resume import find_checkpoint, go_on
-from puffertoolkit.modes.session import Session, policy_summary
+from puffertoolkit.modes.session import Session
 from puffertoolkit.run import provenance
 from puffertoolkit.run.checkpoint import save_checkpoint
 from puffertoolkit.run.directory import RunDirectory
@@ -40,13 +39,7 @@ def _train(cfg: DictConfig, directory: RunDirectory) -> dict[str, Any]:
         directory.write_provenance(cfg, provenance.arguments, session.num_threads, session.device_name)
     else:
         notes += go_on(cfg, directory, trainer, session, earlier)
-    info = RunInfo(
-        env=session.env_name,
-        policy=policy_summary(session),
-        device=str(session.device),
-        run_dir=directory.path,
-        total_steps=train.total_timesteps,
-    )
+    info = session.run_info(directory.path, train.total_timesteps)
     last: Row = {}
     with (
         Interrupt() as interrupt,
